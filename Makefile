@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint docs test planted mutants tampered bench test-core test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint docs test planted fuzz mutants tampered bench test-core test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -69,7 +69,7 @@ tools: ## find or build what deploys to a cluster of yours, nothing else [ALL=1 
 	@$(CLI) tools $(if $(ALL),--all)
 images: ## build the container images, one more for a wheel of yours [WHEEL= PUSH=registry/path/ ARCH=]
 	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
-schema: ## write the charts' schemas from their models
+schema: ## write what is made from the source: the charts' schemas, the page of refusals
 	@$(CLI) schema
 docs: ## the documentation as a site below build/site; links and form are checked [ARGS=--form]
 	@$(CLI) report docs/evidence && $(CLI) docs $(ARGS)
@@ -79,6 +79,8 @@ test: ## without servers and Spark, but for a slice; with AT the tests of a pipe
 	@$(CLI) test $(call option,at,AT) $(ARGS)
 planted: ## bugs planted in a copy of the product, one at a time: each has to be caught; a matrix [ARGS="--only catalog"]
 	@$(CLI) planted $(ARGS)
+fuzz: ## any record, declaration and settings, through trials and all sinks: nothing stops, is lost or differs [RECORDS=100000 SEED= ON=memory|stack|all ARGS="--minutes 10"]
+	@$(CLI) fuzz $(call option,records,RECORDS) $(call option,seed,SEED) $(call option,on,ON) $(ARGS)
 mutants: ## mechanical mutants of the core: 90 % of each module have to be killed; a table [ARGS="--only catalog"]
 	@$(CLI) mutants $(ARGS)
 tampered: ## 10,000 alterations of a run's evidence, one at a time: the judge has to catch each; a matrix [ARGS="--only sent.jsonl"]

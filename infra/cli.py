@@ -151,10 +151,11 @@ def bundle() -> None:
 
 @app.command()
 def schema() -> None:
-    """Write values.schema.json and values.yaml of every chart from the models."""
+    """Write what is made from the source: every chart's schema and values, and the page of refusals."""
+    from infra import refusals  # noqa: PLC0415
     from infra.values.__main__ import main as generate  # noqa: PLC0415
 
-    raise typer.Exit(generate([]))
+    raise typer.Exit(generate([]) or refusals.main())
 
 
 def _lifecycle(console: Any) -> Any:

@@ -15,7 +15,7 @@ LOCK = CHECKOUT / "docs" / "requirements.lock"
 SITE = CHECKOUT / "build" / "site"
 WRAP = ("--wrap", "100", "--number", "--compact-tables")
 WRITTEN_BY_HAND = ("*.md", "docs/*.md", "docs/[!e]*/*.md", "docs/explanation/*.md", "docs/evidence/kept.md")
-WRITTEN_BY_PROGRAMS = ("docs/reference/benchmarks.md",)
+WRITTEN_BY_PROGRAMS = ("docs/reference/benchmarks.md", "docs/reference/refusals.md")
 """And the pages of runs that are kept."""
 
 

@@ -85,6 +85,8 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 idle_ms=pipeline.idle_ms,
                 sources=pipeline.sources or None,
                 hold_max_ms=pipeline.hold_max_ms,
+                shard_bytes_max=pipeline.shard_bytes_max,
+                trusted_constraints=pipeline.trusted_constraints or None,
                 database=database.endpoint if database else None,
             ),
         ),

@@ -310,6 +310,8 @@ class Pipeline(Section):
     sources: tuple[str, ...] = ()
     hold_max_ms: Annotated[int, Field(ge=1)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
+    shard_bytes_max: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = None
+    trusted_constraints: tuple[str, ...] = ()
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
     # The next driver has to run within the ten minutes that Pulumi waits.
     driver_grace_s: Annotated[int, Field(ge=1, le=300)] | None = None

@@ -40,7 +40,9 @@ def demo(
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
     from tests.harness.campaigns.demo import Demo  # noqa: PLC0415
+    from tests.harness.judge.accounting import accounting  # noqa: PLC0415
     from tests.harness.judge.verdict import show  # noqa: PLC0415
+    from tests.harness.results import Verdict  # noqa: PLC0415
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
     if job not in DEMO_JOBS:
@@ -69,6 +71,8 @@ def demo(
     archive = class_archive(toolchain, console)
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
+    if input is not None and results.verdict is not Verdict.UNKNOWN:
+        typer.echo("\n".join(f"  {line}" for line in accounting(CHECKOUT / "runs" / "latest")))
     raise typer.Exit(results.verdict.exit_code)
 
 

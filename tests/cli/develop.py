@@ -34,6 +34,11 @@ register(
     "tests.tampered.run",
     "Alterations of a run's evidence, one at a time; exit 0 all are caught, 1 one is not, 2 nothing to say.",
 )
+register(
+    "fuzz",
+    "tests.fuzz.run",
+    "Any record, declaration and settings, through all sinks; exit 0 all hold, 1 one does not, 2 nothing to say.",
+)
 
 
 @app.command()

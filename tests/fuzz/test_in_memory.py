@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 
 from effectively_once import Pipeline
@@ -35,8 +36,10 @@ SELDOM = {
 """Outcomes that must have come, or nothing is said about them."""
 
 
-def fuzzed(examples: int, drawn: st.SearchStrategy[list[list[Record]] | Seeded]) -> Counter[str]:
-    """Run so many declarations on records; return how often each outcome came."""
+def fuzzed(
+    examples: int, drawn: st.SearchStrategy[list[list[Record]] | Seeded], seed: str | None = None
+) -> Counter[str]:
+    """Run so many declarations on records; return how often each outcome came. Without a seed it is the same ones."""
     outcomes: Counter[str] = Counter()
 
     @settings(SAME, max_examples=examples)
@@ -47,7 +50,7 @@ def fuzzed(examples: int, drawn: st.SearchStrategy[list[list[Record]] | Seeded])
             run.all(records.epochs() if isinstance(records, Seeded) else records)
         outcomes.update(run.outcomes)
 
-    one()
+    (one if seed is None else with_seed(seed)(one))()
     return +outcomes
 
 

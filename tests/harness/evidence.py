@@ -282,8 +282,9 @@ def pin_of(row: Mapping[str, Any]) -> Pin:
 class EpochRecord(_Frozen):
     """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive.
 
-    `shown`: what its shards show, by shard, where an operator had it repaired; `repairs`: the epoch before, of whose
-    ranges it takes what that one leaves.
+    `shown`: what its shards show, by shard, where an operator had it repaired; `left`: the first row that each shard
+    left to the next epoch, as it had more than it takes at once; `repairs`: the epoch before, of whose ranges it takes
+    what that one leaves; `reads`, `after`: these ranges, and where it goes on, after a divided one.
     """
 
     epoch: int
@@ -305,6 +306,9 @@ class EpochRecord(_Frozen):
     lost: Lost | None = None
     shown: dict[str, Pinned] = Field(default_factory=dict)
     repairs: int | None = None
+    reads: dict[str, dict[int, tuple[int, int]]] = Field(default_factory=dict)
+    after: dict[str, tuple[str, int, int]] = Field(default_factory=dict)
+    left: dict[str, tuple[str, int, int]] = Field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -316,6 +320,11 @@ class EpochRecord(_Frozen):
     def is_finished_as_shown(self) -> bool:
         """Whether its shards take the rows that they show, and the next epoch takes the rest."""
         return bool(self.shown) and self.repairs is None
+
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether the next epoch has to take what this one leaves of the input."""
+        return bool(self.left) or self.is_finished_as_shown
 
     @property
     def is_abandoned(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Declaration, EpochRecord, Head
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Place
 from effectively_once.sinks.publish import Mark
 from tests.model.world import Step
 
@@ -38,6 +38,7 @@ class At:
         part: the task decided on a part of its input: it publishes that, and is reported as failed.
         partials: of the shards of the first step, as the second one read them; None: it has not.
         counted: what the record is to say of its decision.
+        left: the first row of each shard that the epoch left to the next one.
         kept: for every shard, what is kept of its sink between epochs.
         published: the record of the declared epoch once it is published.
         recovering: the epoch was declared by another driver.
@@ -59,6 +60,7 @@ class At:
     part: bool = False
     partials: tuple[str, ...] | None = None
     counted: str = ""
+    left: tuple[tuple[str, Place], ...] = ()
     kept: tuple[Kept | None, ...] = ()
     published: str = ""
     recovering: bool = False

@@ -177,6 +177,7 @@ class Driver:
             sinks={},
             deltas={kind: {"0": Delta.model_validate_json(text)} for kind, text in deltas.items()},
             merged=merged,
+            left=dict(at.left),
         )
         if not self.rules.r9_output_until_recorded:
             yield from self._output_collected(record)
@@ -192,6 +193,7 @@ class Driver:
             staged=(),
             partials=None,
             counted="",
+            left=(),
             recovering=False,
         )
         if at.recovering:

@@ -30,6 +30,7 @@ def explored(
     beside: Operator | None = None,
     before: Operator | None = None,
     excused: Callable[[str], bool] = lambda _: False,
+    driver: Callable[..., Driver] = Driver,
 ) -> Explored:
     """Explore a pipeline with up to so many lost answers, failed tasks and inputs that end early in the whole run.
 
@@ -43,10 +44,11 @@ def explored(
         beside: an operator who abandons an epoch at any moment, while drivers live.
         before: one who does so where both drivers died, before the third is started.
         excused: whether a driver may end so, though it owns head.
+        driver: makes one.
 
     """
     a, b, third = (
-        Driver(name, rows, pipeline, rules, early > 0, forgets > 0).phase
+        driver(name, rows, pipeline, rules, early > 0, forgets > 0).phase
         for name, rows in zip("ABF", (*pipeline.rows, pipeline.rows[1]), strict=True)
     )
 

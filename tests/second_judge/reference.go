@@ -13,7 +13,7 @@ type Send struct {
 	topic, place            string
 	partition, offset, time int64
 	malformed               bool
-	epoch, left             int64 // left: by an epoch that was finished as it is shown
+	epoch, left             int64 // left: by an epoch that has the next one take it
 }
 
 // readSends returns the sends in the order of their coordinates.
@@ -129,11 +129,12 @@ func take(sends []*Send, record Row, format int64, ends, shown map[string]int64,
 	repairs, leaves := number(record["repairs"]), leftBy(record, answer.run)
 	for _, send := range sends {
 		in := func(span [2]int64) bool { return send.epoch == none && span[0] <= send.offset && send.offset < span[1] }
+		due := in(spans[send.place]) || send.epoch == none && repairs != none && send.left == repairs
 		if in(lost[send.place]) {
 			answer.Lost, send.epoch = answer.Lost+1, epoch
-		} else if in(spans[send.place]) && leaves(send) {
+		} else if due && leaves(send) {
 			send.left = epoch
-		} else if in(spans[send.place]) || send.epoch == none && repairs != none && send.left == repairs {
+		} else if due {
 			send.epoch, send.row["epoch"], read = epoch, written(epoch), append(read, send)
 		}
 	}
@@ -142,19 +143,31 @@ func take(sends []*Send, record Row, format int64, ends, shown map[string]int64,
 	return read, keeps, slices.Min(append(times, map[bool][]int64{true: {none}}[keeps || len(times) == 0]...))
 }
 
-// leftBy says what an epoch leaves that is finished as it is shown: of the shards that it pins all but
-// the rows that are pinned. A record is of the shard that it, or else its id, is seen in.
+// leftBy says what an epoch leaves to the next one: where it is finished as it is shown, of the shards that it pins all
+// but the rows that are pinned; where a shard had more than it takes at once, from the row on at which it stopped. A
+// record is of the shard that it, or else its id, is seen in.
 func leftBy(record Row, run string) func(*Send) bool {
 	homes, pins, asShown := map[string]any{}, map[string]bool{}, record["shown"] != nil && record["repairs"] == nil
-	for _, sink := range map[bool][]string{true: {"shown", "accepted", "dead_letter"}}[asShown] {
+	sinks := map[bool][]string{true: {"accepted", "dead_letter"}}[asShown || record["left"] != nil]
+	if asShown {
+		sinks = append(sinks, "shown")
+	}
+	for _, sink := range sinks {
 		readRows(filepath.Join(run, "observed", sink+".jsonl"), func(row Row) {
 			source := fmt.Sprint(row["source"])
 			homes[fmt.Sprint(row["id"])], homes[source] = row["partition"], row["partition"]
 			pins[source] = pins[source] || sink == "shown" && number(row["epoch"]) == number(record["epoch"])
 		})
 	}
-	pinned := func(name any) bool { return as[Row](record["shown"])[fmt.Sprint(homes[fmt.Sprint(name)])] != nil }
+	of := func(name any) string { return fmt.Sprint(homes[fmt.Sprint(name)]) }
+	pinned := func(name any) bool { return asShown && as[Row](record["shown"])[of(name)] != nil }
+	beyond := func(s *Send, name any) bool {
+		stopped := as[[]any](as[Row](record["left"])[of(name)])
+		at := []int64{s.partition, s.offset}
+		return len(stopped) == 3 && slices.Compare(at, []int64{number(stopped[1]), number(stopped[2])}) >= 0
+	}
 	return func(s *Send) bool {
-		return (pinned(s.row["source"]) || pinned(s.row["id"])) && !pins[fmt.Sprint(s.row["source"])]
+		source, id := s.row["source"], s.row["id"]
+		return beyond(s, source) || beyond(s, id) || (pinned(source) || pinned(id)) && !pins[fmt.Sprint(source)]
 	}
 }

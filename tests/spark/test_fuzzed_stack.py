@@ -12,6 +12,7 @@ from effectively_once.state import sums
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.database import postgres
+from tests.fuzz.chosen import RECORDS, drawn
 from tests.fuzz.model import values_of
 from tests.fuzz.records import many
 from tests.fuzz.rows import Row, row_of
@@ -21,7 +22,8 @@ from tests.spark.pipeline import PARTITIONS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(5_400)]
 
-NEAR, FAR = 95_000, 5_000
+FAR = RECORDS // 20
+NEAR = RECORDS - FAR
 STOPPED_S = 60.0
 
 
@@ -35,10 +37,10 @@ def fuzzed(stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: pytest.
         made.database = server
         made.create_topics()
         try:
-            made.send_all(many(1, NEAR, far=False) + many(2, FAR, far=True))
+            made.send_all(many(drawn(1), NEAR, far=False) + many(drawn(2), FAR, far=True))
             driver = made.start()
             made.wait_all(driver)
-            made.send_all(many(3, PARTITIONS, far=False))
+            made.send_all(many(drawn(3), PARTITIONS, far=False))
             made.wait_all(driver)
             driver.stop(STOPPED_S)
             assert driver.status() == 0, driver.post_mortem()

@@ -15,8 +15,9 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import AccessError, RefusedRowsError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.job import Job
-from effectively_once.sinks.constraints import added
-from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress, Session
+from effectively_once.sinks import constraints
+from effectively_once.sinks.constraints import Added, AskedTable
+from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress, Session, connect
 from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
 from effectively_once.sinks.tables import TableShape, make
 from infra.embedded.postgres import PostgresServer
@@ -52,6 +53,14 @@ def address(database: PostgresServer, pipeline: str) -> TableAddress:
 def made(address: TableAddress, shape: TableShape = SHAPE) -> TableSink:
     make(address.database, address.pipeline, address.sink, shape, 2)
     return TableSink(address, shape, patience_s=5)
+
+
+def found(address: TableAddress, shape: TableShape = SHAPE, shards: int = 2, **asked: Any) -> Added:
+    """What the catalog says of the table; rows are sharded by their id."""
+    with connect(address.database, "look") as session:
+        return constraints.added(
+            session, AskedTable(address.table, shape, **{"by": ("id",), "shards": shards, **asked})
+        )
 
 
 def rows(*given: tuple[str | None, int | None] | tuple[str | None, int | None, str | None]) -> pa.Table:
@@ -95,11 +104,11 @@ def test_each_row_that_a_table_refuses_is_named_and_nothing_is_there(
     """The others are taken afterwards; the mark is where it was meanwhile."""
     statement, given, refused = ADDED[case]
     sink, name = made(address), f'"{address.pipeline}"'
-    assert added(address.database, address.table, SHAPE) == []
+    assert found(address) == Added()
     owner.execute(f"CREATE TABLE {name}.amounts (amount bigint PRIMARY KEY)")
     owner.execute(f"INSERT INTO {name}.amounts VALUES (1), (2)")  # noqa: S608
     owner.execute(f"ALTER TABLE {name}.orders {statement.format(name)}")
-    assert len(added(address.database, address.table, SHAPE)) >= 1
+    assert len(found(address).all) >= 1
     for _ in range(2):
         assert sink.refused(1, rows(*given)) == refused
         assert (there(owner, address), read_mark(address)) == ([], None)
@@ -126,12 +135,12 @@ def test_of_many_rows_the_few_are_found_and_rows_that_are_there_already_count(
 def test_what_create_makes_is_not_tried(owner: psycopg.Connection[Any], address: TableAddress) -> None:
     """A key is one of its own; what somebody adds to such a table counts, and replaces as the sink does."""
     sink = made(address, KEYED)
-    assert added(address.database, address.table, KEYED) == []
+    assert found(address, KEYED) == Added()
     owner.execute(f'CREATE INDEX plain ON "{address.pipeline}".orders (amount)')
-    assert added(address.database, address.table, KEYED) == []
+    assert found(address, KEYED) == Added()
     sink.publish(0, 1, rows(("a", 1)))
     owner.execute(f'CREATE UNIQUE INDEX once ON "{address.pipeline}".orders (amount)')
-    assert added(address.database, address.table, KEYED) == [f"unique index {address.pipeline}.once"]
+    assert found(address, KEYED).all == (f"unique index {address.pipeline}.once",)
     assert sink.refused(1, rows(("a", 2), ("b", 1), ("c", 1))) == {2: "once"}
 
 
@@ -156,7 +165,7 @@ def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row
         CREATE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.amount = 2 THEN RAISE 'secret of %', NEW.id; END IF; RETURN NEW; END $$;
         CREATE TRIGGER no BEFORE INSERT ON {name}.orders FOR EACH ROW EXECUTE FUNCTION {name}.no();""")
-    assert added(address.database, address.table, SHAPE) == ["trigger no"]
+    assert found(address).all == ("trigger no",)
     assert sink.refused(1, rows(*GOOD)) == {1: "RaiseException"}
     owner.execute(f"""
         CREATE OR REPLACE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -213,6 +222,7 @@ def test_what_a_table_refuses_only_together_stops_the_epoch_before_it_is_shown(
         IF (SELECT count(*) FROM fresh) > 2 THEN RAISE 'too many'; END IF; RETURN NULL; END $$;
         CREATE TRIGGER few AFTER INSERT ON {name}.orders REFERENCING NEW TABLE AS fresh
         FOR EACH STATEMENT EXECUTE FUNCTION {name}.few();""")  # noqa: S608
+    assert found(address).beyond == found(address, shards=1).beyond == ("trigger few",)
     assert sink.refused(1, rows(*GOOD)) == {}
     with pytest.raises(SinkError, match="too many"):
         sink.refused(1, rows(*GOOD, ("c", 3)))
@@ -231,11 +241,11 @@ def test_a_row_that_its_policy_refuses_stops_the_epoch_before_it_is_shown(
         GRANT ALL ON {name}.orders, effectively_once.progress TO limited;
         CREATE POLICY small ON {name}.orders WITH CHECK (amount < 100);
         ALTER TABLE {name}.orders ENABLE ROW LEVEL SECURITY;""")
-    assert added(address.database, address.table, SHAPE) == [], "the tests' own user is above policies"
+    assert found(address) == Added(), "the tests' own user is above policies"
     monkeypatch.setenv(USER, "limited")
     monkeypatch.setenv(PASSWORD, "limited")
     sink = TableSink(address, SHAPE, patience_s=5)
-    assert added(address.database, address.table, SHAPE) == ["row-level security"]
+    assert found(address).all == ("row-level security",)
     assert sink.refused(1, rows(*GOOD)) == {}
     with pytest.raises(AccessError, match="row-level security"):
         sink.refused(1, rows(*GOOD, ("c", 100)))
@@ -249,6 +259,7 @@ def test_a_table_that_refers_to_another_one_of_the_pipeline_is_not_tried(
     heads = ToTable("heads", columns=("id", "user"), key=("id",))
     two = replace(ORDERS, rows=(heads, ToTable("orders", columns=("id", "amount"))), windows=())
     settings = pipeline_settings(pipeline=pipeline, database=database.url, shards=2, **two.defaults)
+    trusted = settings.model_copy(update={"trusted_constraints": ("orders: constraint orders_id_fkey",)})
     preflight = Preflight(Job(two, settings), Layout(pipeline), None, None)  # type: ignore[arg-type]
     for name, shape in two.tables.items():
         make(DatabaseAddress(database.url), pipeline, name, shape, 2)
@@ -256,7 +267,52 @@ def test_a_table_that_refers_to_another_one_of_the_pipeline_is_not_tried(
     owner.execute(f'ALTER TABLE "{pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
     assert preflight.tried() == ("heads", "orders")
     owner.execute(f'ALTER TABLE "{pipeline}".orders ADD FOREIGN KEY (id) REFERENCES "{pipeline}".heads')
-    assert preflight.tried() == ("heads",)
+    with pytest.raises(SinkError, match=r"no trial of its rows can tell .*: constraint orders_id_fkey"):
+        preflight.tried()
+    assert Preflight(Job(two, trusted), Layout(pipeline), None, None).tried() == ("heads",)  # type: ignore[arg-type]
+
+
+BEYOND = {
+    "unique": ("ADD CONSTRAINT once UNIQUE (amount)", "unique index {}.once"),
+    "exclusion": ("ADD CONSTRAINT apart EXCLUDE USING btree (amount WITH =)", "constraint apart"),
+    "of its own": (
+        "ADD CONSTRAINT known UNIQUE (id), ADD CONSTRAINT tree FOREIGN KEY (parent) REFERENCES {}.orders (id)",
+        "constraint tree",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BEYOND)
+def test_what_two_shards_may_break_together_is_beyond_a_trial(
+    owner: psycopg.Connection[Any], address: TableAddress, case: str
+) -> None:
+    statement, what = BEYOND[case]
+    made(address)
+    name = f'"{address.pipeline}"'
+    owner.execute(f"ALTER TABLE {name}.orders {statement.format(name)}")
+    assert found(address).beyond == (what.format(address.pipeline),)
+    assert found(address, shards=1).beyond == ()
+
+
+TOLD = {
+    "of the id": "ALTER TABLE {}.orders ADD CONSTRAINT once UNIQUE (id, amount)",
+    "of the id, in part": "CREATE UNIQUE INDEX once ON {}.orders (id) WHERE amount > 0",
+    "excludes by the id": "ALTER TABLE {}.orders ADD CONSTRAINT apart EXCLUDE USING btree (id WITH =, amount WITH =)",
+    "a trigger of rows": "CREATE TRIGGER each BEFORE INSERT ON {}.orders FOR EACH ROW EXECUTE FUNCTION {}.nothing()",
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_the_rows_of_one_shard_break_alone_is_not(
+    owner: psycopg.Connection[Any], address: TableAddress, case: str
+) -> None:
+    made(address)
+    name = f'"{address.pipeline}"'
+    owner.execute(f"CREATE FUNCTION {name}.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$")
+    owner.execute(TOLD[case].format(name, name))
+    assert found(address).all
+    assert found(address).beyond == ()
+    assert found(address, by=("id", "user")).beyond == (() if "trigger" in case else found(address).all)
 
 
 def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_alike(

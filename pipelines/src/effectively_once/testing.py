@@ -52,6 +52,8 @@ Outputs = dict[str, list[dict[str, Any]]]
 
 Value = bytes | str | Mapping[str, Any] | None
 """A record's value; a dictionary is sent as JSON."""
+_UNDIVIDED = 1 << 62
+"""An epoch of a trial is one, however large its records are."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = none_or(one_of('"text"', bytes, bytearray, str))
 _MOMENT = Kind(
@@ -174,6 +176,7 @@ class Trial:
             shards=self._shards,
             wheel_digest="",
             settings_digest="",
+            bytes_max=_UNDIVIDED,
         )
         self._last, outputs = self._run(declaration)
         self._live.add(self._last)

@@ -1,12 +1,13 @@
-"""Epochs that are finished as they are shown, and those that repair them (docs/adr/0030).
+"""Epochs that leave rows of their input to the next one (docs/adr/0030, docs/adr/0076).
 
-What an epoch shows is taken at the word of what its record pins. The rest of its input is due in the next one.
+An operator had them finished as they are shown, or they were more than a shard takes at once. What an epoch shows, and
+where a shard stopped, is taken at the word of what its record says. The rest of its input is due in the next one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class Shares(Generic[T]):
-    """Divides the records of an epoch that is finished as it is shown between it and the one that repairs it.
+    """Divides the records of an epoch that leaves some between it and those that take the rest.
 
     Args:
         pins: which rows are shown.
@@ -33,8 +34,8 @@ class Shares(Generic[T]):
     def of(self, record: EpochRecord, read: Iterable[T]) -> Iterable[T]:
         """Return what an epoch takes of the records in its ranges; of one that repairs, what the other one left."""
         if record.repairs is not None:
-            return self._left.pop(record.repairs, [])
-        if not record.shown:
+            read = self._left.pop(record.repairs, [])
+        if not record.leaves_rows:
             return read
         shares: tuple[list[T], list[T]] = [], []
         for one in read:
@@ -45,22 +46,32 @@ class Shares(Generic[T]):
     def _leaves(self, record: EpochRecord, one: T) -> bool:
         id_, coordinate = self._named(one)
         shard = str(shard_of("-".join(map(str, coordinate)) if id_ is None else id_, record.shards))
-        return shard in record.shown and Pin(record.epoch, shard, coordinate) not in self._pins
+        if shard in record.left:
+            return coordinate >= record.left[shard]
+        return record.is_finished_as_shown and shard in record.shown and self._hides(record, shard, coordinate)
+
+    def _hides(self, record: EpochRecord, shard: str, coordinate: Coordinate) -> bool:
+        return Pin(record.epoch, shard, coordinate) not in self._pins
 
 
 def complaints(epochs: Sequence[EpochRecord], pins: Iterable[Pin]) -> list[str]:
-    """Describe repairs of nothing, epochs that nobody repairs, and rows that are not those which a record pins."""
+    """Describe repairs of nothing, rows that nobody takes, and rows that are not those which a record pins."""
     found: list[str] = []
     for before, record in pairwise((None, *epochs)):
         if record is None or record.repairs is None:
             continue
-        if before is None or not before.is_finished_as_shown or before.epoch != record.repairs:
+        if before is None or not before.leaves_rows or before.epoch != record.repairs:
             found.append(f"epoch {record.epoch} repairs epoch {record.repairs}, which is not the one before it, shown")
-        elif record.shown != before.shown:
-            found.append(f"epoch {record.epoch} leaves out other rows than epoch {before.epoch} shows")
+        else:
+            found += _otherwise(before, record)
         if not record.is_empty:
             found.append(f"epoch {record.epoch} repairs another one, and has ranges of its own")
     repaired = {record.repairs for record in epochs}
+    found += [
+        f"epoch {record.epoch} leaves rows, and no epoch takes them"
+        for record in epochs
+        if record.left and record.epoch not in repaired
+    ]
     by_shard: dict[tuple[int, str], list[Coordinate]] = defaultdict(list)
     for pin in pins:
         by_shard[pin.epoch, pin.shard].append(pin.source)
@@ -78,6 +89,17 @@ def complaints(epochs: Sequence[EpochRecord], pins: Iterable[Pin]) -> list[str]:
             outside = sum(not _reads(record, place) for place in rows)
             found += [f"epoch {record.epoch}: shard {shard} shows {outside} rows outside of its ranges"] * bool(outside)
     return found + [f"epoch {epoch} pins nothing of shard {shard}" for epoch, shard in by_shard]
+
+
+def _otherwise(before: EpochRecord, record: EpochRecord) -> Iterator[str]:
+    """Describe in what an epoch does not take what the one before it leaves."""
+    shown = {shard: it for shard, it in before.shown.items() if before.repairs is None or shard in before.left}
+    if record.shown != shown:
+        yield f"epoch {record.epoch} leaves out other rows than epoch {before.epoch} shows"
+    if record.after != before.left:
+        yield f"epoch {record.epoch} goes on elsewhere than epoch {before.epoch} stopped"
+    if before.left and record.reads != (before.reads or before.ranges):
+        yield f"epoch {record.epoch} reads other ranges than epoch {before.epoch}"
 
 
 def _reads(record: EpochRecord, place: Coordinate) -> bool:

@@ -76,14 +76,16 @@ def fabricate(
     per_epoch: int = 24,
     without: Container[object] = (),
     repaired: int | None = None,
+    divided: int | None = None,
 ) -> Path:
     """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls.
 
     `without`: what is left out of the records at the bound: -1, 0, 1 (records that many ms behind it), `copies`,
     `others` (ids of another user) or `kept` (what is sent again after the first restart, but for one record).
     `repaired`: an epoch of which one shard showed too little; the next one repairs it.
+    `divided`: an epoch of which one shard takes a third; the next two take the rest.
     """
-    _Simulation(run, seed, without, repaired).play(epochs, per_epoch)
+    _Simulation(run, seed, without, repaired, divided).play(epochs, per_epoch)
     return run
 
 
@@ -127,8 +129,17 @@ class _Simulation:
     planned: ClassVar[int] = 2
     """Faults."""
 
-    def __init__(self, run: Path, seed: int, without: Container[object], repaired: int | None) -> None:
-        self.without, self.repaired = without, repaired
+    def __init__(
+        self,
+        run: Path,
+        seed: int,
+        without: Container[object],
+        repaired: int | None = None,
+        divided: int | None = None,
+    ) -> None:
+        self.without, self.repaired, self.divided = without, repaired, divided
+        self.stopped: Row = {}
+        self.reads: Row = {}
         self.shown: list[Row] = []
         self.left: list[Row] = []
         self.run, self.seed, self.random = run, seed, random.Random(seed)
@@ -157,7 +168,7 @@ class _Simulation:
         for epoch in range(epochs):
             self._produce(epoch, per_epoch)
             self._epoch(fault={3: "executor", 6: "driver"}.get(epoch))
-            if epoch == self.repaired:
+            for _ in range((epoch == self.repaired) + 2 * (epoch == self.divided)):
                 self._epoch()
         self._bound(EVENT_T0 + (epochs + 1) * WINDOW_MS)
         far = EVENT_T0 + (epochs + 100) * WINDOW_MS
@@ -305,10 +316,9 @@ class _Simulation:
         rows = [r for r in self.sent if self.read[r["partition"]] <= r["offset"] < self.ends[r["partition"]]]
         rows = [*rows, *self.left]
         rows.sort(key=lambda r: (r["partition"], r["offset"]))
-        if number == self.repaired:
-            rows, self.left = self._shown(rows)
-        elif repairs:
-            self.left = []
+        after = self.stopped
+        self.reads = self.reads if repairs else {"events": ranges}
+        rows, self.left, self.stopped = self._share(number, rows)
         self.read = list(self.ends)
         tally: Row = {"in": len(rows), "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0}
         marks: Row = {name: {} for name in ("accepted", "dead_letter", "user_counts", "global_counts")}
@@ -355,7 +365,9 @@ class _Simulation:
                 "sinks": marks,
                 **time,
                 "deltas": {"ids": ids},
-                **({"shown": self._pinned()} if repairs or self.left else {}),
+                **({"shown": self._pinned()} if self.repaired is not None and (repairs or self.left) else {}),
+                **({"after": after, "reads": self.reads} if after else {}),
+                **({"left": self.stopped} if self.stopped else {}),
                 **({"repairs": number - 1} if repairs else {}),
             }
         )
@@ -380,6 +392,25 @@ class _Simulation:
             taken.append(row)
             self.shown += [{"epoch": self.repaired, "shard": 0, "source": list(source)}] * mine
         return taken, [row for row in rows if row not in taken]
+
+    def _share(self, number: int, rows: list[Row]) -> tuple[list[Row], list[Row], Row]:
+        """What an epoch takes of its rows, what it leaves to the next one, and where a shard stopped."""
+        if number == self.repaired:
+            return *self._shown(rows), {}
+        if self.divided is not None and number in (self.divided, self.divided + 1):
+            return self._part(rows)
+        return rows, [], {}
+
+    def _part(self, rows: list[Row]) -> tuple[list[Row], list[Row], Row]:
+        """See `_share`, of an epoch whose shard 1 takes a third of its rows."""
+        mine = [
+            row
+            for row in rows
+            if shard_of(row["id"] or f"{row['topic']}-{row['partition']}-{row['offset']}", SHARDS) == 1
+        ]
+        left = mine[max(1, len(mine) // 3) :]
+        stopped = {"1": [left[0]["topic"], left[0]["partition"], left[0]["offset"]]}
+        return [row for row in rows if row not in left], left, stopped
 
     def _pinned(self) -> Row:
         rows = [dict(zip(COORDINATES.names, one["source"], strict=True)) for one in self.shown]

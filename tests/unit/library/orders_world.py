@@ -160,6 +160,7 @@ class World:
         self.sinks = {(name, shard): MemorySink((name, shard)) for name in names for shard in range(SHARDS)}
         self.told: list[str] = []
         self.tried: tuple[str, ...] = ()
+        self.bytes_max: int | None = None
 
     @property
     def head(self) -> Head:
@@ -249,13 +250,17 @@ class WorldDriver:
         self.start()
         for _ in range(epochs):
             self.finish(self.declare())
+            self.take_rest()
 
     def start(self) -> None:
         """What `Driver.start` does before its query."""
         if self.held.head.declared is not None:
             self.finish(self.held.head.declared)
-        due = chain.repair(self.held.head)
-        if due is not None:
+        self.take_rest()
+
+    def take_rest(self) -> None:
+        """Publish what the last epoch has left, before anything else is declared."""
+        while (due := chain.repair(self.held.head)) is not None:
             floor = self.live.floor(due)
             self.held = run(chain.declare(self.of.layout, self.held, due, None, floor), self.of.store)
             self.finish(due)
@@ -276,13 +281,14 @@ class WorldDriver:
             wheel_digest=self.wheel,
             settings_digest="c" * 32,
             tried=self.of.tried,
+            bytes_max=self.of.bytes_max,
         )
         self.held = run(chain.declare(self.of.layout, self.held, pinned, None, self.live.floor(pinned)), self.of.store)
         return self.of.declared
 
     def finish(self, pinned: Declaration) -> None:
         """Publish an epoch and record it, as `Driver._recover` does."""
-        ranges = pinned.ranges if pinned.repairs is None else self.held.head.tail[-1].ranges
+        ranges = chain.input_of(self.held.head, pinned)
         self.record(pinned, self.attempt(pinned, *ranges[self.of.topic]["0"]))
 
     def attempt(self, pinned: Declaration, first: int, end: int) -> pa.Table:

@@ -36,7 +36,8 @@ class MemoryDriver(Driver):
         self.settings, self.pipeline, self.wheel_digest = world.settings, world.pipeline, wheel
         self.layout, self.store, self.owner = world.layout, world.store, self._inner.held.head.owner  # type: ignore[assignment]
         self.metrics, self._plan, self._published = Metrics(world.layout.pipeline), None, None
-        self._held, self._live, self._tried = self._inner.held, self._inner.live, ()
+        self._held, self._live = self._inner.held, self._inner.live
+        self._tables = SimpleNamespace(tried=lambda: world.tried)  # type: ignore[assignment]
         self.read: list[Any] = []
         self.measured: list[bool] = []
         self.failures: list[Exception] = []

@@ -19,10 +19,12 @@ from effectively_once.driver import clock, control, spark_state, stateful_plan
 from effectively_once.driver.checkpoints import WAYS_OUT, Checkpoint
 from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.metrics import Metrics
+from effectively_once.driver.outage import outage
 from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.provenance import provenance_of
 from effectively_once.driver.session import measure_batches
 from effectively_once.driver.stateful_plan import StatefulPlan
+from effectively_once.driver.table_watch import TableWatch
 from effectively_once.driver.watch import Watch
 from effectively_once.driver.worker_errors import named_error
 from effectively_once.epoch import epoch, recorded, refusals, rows
@@ -35,6 +37,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, EpochRecord, Head, Offsets, Ranges
 from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.settings import SHARD_BYTES
 from effectively_once.progress import announce, is_observed
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sources import retained
@@ -76,7 +79,7 @@ class Driver:
         self._checkpoint: Checkpoint
         self._first: Offsets
         self._plan: StatefulPlan | None = None
-        self._tried: tuple[str, ...] = ()
+        self._tables = TableWatch(job)
         self._watch = None if settings.idle_ms is None else Watch(settings, self.source)
 
     @property
@@ -106,7 +109,7 @@ class Driver:
             preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
-        self._tried = preflight.tried()
+        preflight.tried()
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
@@ -169,7 +172,12 @@ class Driver:
 
     def _told(self, error: BaseException) -> PipelineError | None:
         what = self.failure or error
-        return named_error(what) or (stateful_plan.state_error(what) if self._plan is not None else None)
+        # An outage before the loss of state: what could not be read is not gone.
+        return (
+            named_error(what)
+            or outage(what, self.settings.s3_endpoint, self.settings.kafka_bootstrap)
+            or (stateful_plan.state_error(what) if self._plan is not None else None)
+        )
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""
@@ -194,11 +202,12 @@ class Driver:
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         points.reach("batch_planned", batch=batch_id)
         ranges = self._checkpoint.ranges(batch_id, self._first)
-        if self._published is not None and self._published.ranges == ranges:
-            log.info("batch skipped", batch=batch_id, epoch=self._published.epoch)
+        last = self._published
+        if last is not None and last.ranges == ranges and last.repairs is None:
+            log.info("batch skipped", batch=batch_id, epoch=last.epoch)
             return
         # What is published is as good as recorded for the relation of a batch to the chain: declaring records it.
-        seen = chain.recorded(self.head, self._published)
+        seen = chain.recorded(self.head, last)
         where = f"batch {batch_id} of lineage {self._checkpoint.lineage}"
         match self._classified(seen, ranges, where):
             case "recorded" if self._plan is not None:
@@ -220,6 +229,7 @@ class Driver:
                     self._same_clock(seen.watermark_ms, batch_id)
                 declaration, repeat = self._declare(seen, ranges, batch_id), False
         self._publish(declaration, frame, repeat)
+        self._publish_rest(frame)
 
     def _classified(self, seen: Head, ranges: Ranges, where: str) -> str:
         try:
@@ -268,9 +278,11 @@ class Driver:
             # Whether the pipeline can go on without its store shows at the next epoch.
             log.warning("what operators wish cannot be read", error=str(error))
             return None
-        last = self._published.ranges if self._published else control.reached(self.head)
-        # What an epoch lacks that was finished as it was shown is below the ends too.
-        return wish if control.drained(last, wish) and chain.repair(self.head) is None else None
+        published = self._published
+        last = published.ranges if published else control.reached(self.head)
+        # What an epoch has left of its input is below the ends too.
+        left = published.leaves_rows if published else _owes_rows(self.head)
+        return wish if control.drained(last, wish) and not left else None
 
     def replaced(self) -> StaleDriverError | None:
         """Return why this driver has to end because another took the chain over, as far as head tells by now."""
@@ -310,8 +322,14 @@ class Driver:
             wheel_digest=self.wheel_digest,
             settings_digest=self.job.digest,
             clock=pinned,
-            tried=self._tried,
+            # Again: somebody may have added constraints since.
+            tried=self._tables.tried(),
+            bytes_max=None if self.settings.shard_bytes_max == SHARD_BYTES else self.settings.shard_bytes_max,
         )
+        return self._pin(declaration, seen)
+
+    def _pin(self, declaration: Declaration, seen: Head) -> Declaration:
+        """Declare an epoch; with it the one before is recorded."""
         floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
         self._published = None
@@ -319,6 +337,15 @@ class Driver:
         self._collect(seen)
         assert self.head.declared is not None  # noqa: S101 - it was just put
         return self.head.declared
+
+    def _publish_rest(self, frame: DataFrame) -> None:
+        """Publish what the epoch has left of its input, part after part, before anything new is declared (R3)."""
+        while (due := chain.repair(seen := chain.recorded(self.head, self._published))) is not None:
+            if self.stopping.is_set():
+                # Whoever starts next goes on with it.
+                raise InterruptedError("the pipeline is stopping")
+            log.info("an epoch was too large for a shard, taking the rest", epoch=due.epoch, after=due.after)
+            self._publish(self._pin(due, seen), frame, repeat=False)
 
     def _collect(self, seen: Head) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""
@@ -334,7 +361,9 @@ class Driver:
         announce("epoch", state="declared", **facts)
         for attempt in range(EPOCH_ATTEMPTS):
             try:
-                record, repeated = self._attempt(declaration, frame, measured=repeat)
+                # What is divided has large rows, as has what failed for them.
+                measured = repeat or declaration.repairs is not None
+                record, repeated = self._attempt(declaration, frame, measured=measured)
                 break
             except Exception as error:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
@@ -429,20 +458,16 @@ class Driver:
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
-        # An epoch that repairs another reads that one's ranges; it is the last that was recorded.
-        ranges = declared.ranges if declared.repairs is None else self.head.tail[-1].ranges
-        frame = rows.judged(self.pipeline, self.source.between(spark, ranges))
+        frame = rows.judged(self.pipeline, self.source.between(spark, chain.input_of(self.head, declared)))
         self._publish(declared, frame, repeat=True)
         self._record()
 
     def _repair(self, spark: SparkSession) -> None:
-        """Publish what the last epoch lacks, where it was finished as it had been shown (`effectively-once repair`)."""
-        due = chain.repair(self.head)
-        if due is None:
-            return
-        log.info("repairing", epoch=due.repairs, by=due.epoch)
-        self._held = run(chain.declare(self.layout, self._held, due, None, self._live.floor(due)), self.store)
-        self._recover(due, spark)
+        """Publish what the last epoch left of its input: it was finished as it had been shown, or it was divided."""
+        while (due := chain.repair(self.head)) is not None:
+            log.info("repairing", epoch=due.repairs, by=due.epoch)
+            self._held = run(chain.declare(self.layout, self._held, due, None, self._live.floor(due)), self.store)
+            self._recover(due, spark)
 
     def _record(self) -> None:
         """Record what is published without declaring another epoch."""
@@ -507,6 +532,12 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, PipelineError):
         return f"{type(error).__name__}: {error}"
     return f"the query failed: {str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}"
+
+
+def _owes_rows(head: Head) -> bool:
+    """Whether the chain has to take rows that were left, or is about to."""
+    due = chain.due(head)
+    return due is not None and due.repairs is not None
 
 
 def _start_of_lineage(head: Head, lineage: str) -> Offsets:

@@ -73,6 +73,14 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
         error = _watched(query, driver, stop, spark.sparkContext.cancelAllJobs)
         driver.stop()
         query.stop()
+    except PipelineError:
+        raise
+    except Exception as failure:
+        # The declared epoch is finished before there is a query that could fail.
+        named = driver.named(failure)
+        if named is None:
+            raise
+        raise named from failure
     finally:
         spark.stop()
     if error is None and not isinstance(driver.failure, InterruptedError):

@@ -8,6 +8,7 @@ and sinks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -18,7 +19,7 @@ from effectively_once.driver import spark_state
 from effectively_once.driver.broker_probe import TopicFacts, Warned, asked, judged, stalled
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
-from effectively_once.epoch import refusals
+from effectively_once.driver.table_watch import TableWatch
 from effectively_once.epoch.publishing import database_of, table_addresses
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -26,7 +27,7 @@ from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Head
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import PipelineSettings, unchanged
-from effectively_once.sinks import constraints, tables
+from effectively_once.sinks import tables
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
@@ -82,34 +83,9 @@ class Preflight:
         return topic_ids
 
     def tried(self) -> tuple[str, ...]:
-        """Tables that rows are tried on before an epoch is shown: those that somebody added constraints to.
-
-        Raises:
-            PipelineError: Settings, Access or Unreachable, each with what to do.
-
-        """
-        found: list[str] = []
-        shapes = self.job.pipeline.tables
-        names = {name: (self.settings.pipeline, name) for name in shapes}
-        for name in refusals.triable(self.job.pipeline):
-            asked = database_of(self.settings), names[name]
-            added = constraints.added(*asked, shapes[name], self.settings.start_patience_s)
-            if not added:
-                continue
-            others = [other for other in names.values() if other != names[name]]
-            refers = constraints.refers(*asked, others, self.settings.start_patience_s)
-            if refers:
-                # What they refer to comes with the same epoch: to a trial that is rolled back it is not there yet.
-                log.warning(
-                    "rows are not tried on a table that refers to another one of the pipeline",
-                    table=name,
-                    added=added,
-                    refers=refers,
-                )
-                continue
-            log.info("rows are tried on a table before they are shown", table=name, added=added)
-            found.append(name)
-        return tuple(found)
+        """Name the tables that rows would be tried on before an epoch is shown. Raises what `TableWatch.tried` does."""
+        with closing(TableWatch(self.job, self.settings.start_patience_s)) as watch:
+            return watch.tried()
 
     def probe(self) -> None:
         """Try what is rested on and cannot be asked for: it writes, so a check that only reads leaves it out.

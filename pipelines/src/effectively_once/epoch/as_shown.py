@@ -36,6 +36,8 @@ def input_of(step: ShardStep, whole: pa.Table) -> pa.Table:
         step: the first one of an epoch.
         whole: rows of the shard, as `rows.judged` gives them, in source order.
 
+    Of an epoch that takes the rest of a divided one, `division` leaves out what is before that rest.
+
     Raises:
         SinkError: the shard shows rows that are not there.
         ChainError: what is pinned is missing or damaged, or names rows that are not there.
@@ -46,8 +48,8 @@ def input_of(step: ShardStep, whole: pa.Table) -> pa.Table:
         return whole
     shown, repairs = pinned.shown.get(str(step.shard)), pinned.repairs is not None
     if shown is None:
-        # It had shown nothing: it took all that there is.
-        return whole.slice(0, 0) if repairs else whole
+        # It had shown nothing: it took all that there is, or the first part of it.
+        return whole if not repairs or str(step.shard) in pinned.after else whole.slice(0, 0)
     taken = _taken(step, whole, shown, pinned.epoch if pinned.repairs is None else pinned.repairs)
     return whole.filter(pa.array(~taken if repairs else taken))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import as_shown, refusals, rows, too_large
+from effectively_once.epoch import division, refusals, rows, too_large
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.ledger.records import Times
@@ -64,20 +64,21 @@ def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     Columns in: those of `rows.judged`, and shard.
     """
     step = ShardStep.of_task(task, "dedup")
-    yield from deduplicated(step, step.whole_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
+    yield from deduplicated(step, step.proven_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
 
 
 def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `dedup`."""
     pipeline = step.task.pipeline
-    accepted, counts = published(step, as_shown.input_of(step, whole(step, batches)))
+    part = division.input_of(step, batches)
+    accepted, counts = published(step, part.rows)
     for each in pipeline.windows:
         partial = windows.partial(accepted, each.by, each.values, step.task.windows)
         yield from _carried(pipeline, "partial", each, partial)
     step.lap("partial")
     if pipeline.ids == "attached":
         step.merge(catalog.KIND, catalog.canonical)
-    yield from _told(pipeline, step.summary(**counts))
+    yield from _told(pipeline, step.summary(**counts, **part.told))
 
 
 def whole(step: ShardStep, batches: Batches) -> pa.Table:

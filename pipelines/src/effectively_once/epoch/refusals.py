@@ -20,7 +20,7 @@ from effectively_once.epoch.as_shown import places
 from effectively_once.errors import ChainError
 from effectively_once.ledger import checksum
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.pipeline.columns import REFUSED_BY_TABLE, RESULT_REFUSED
+from effectively_once.pipeline.columns import COORDINATES, REFUSED_BY_TABLE, RESULT_REFUSED
 from effectively_once.state import windows
 
 if TYPE_CHECKING:
@@ -83,6 +83,14 @@ def triable(pipeline: Pipeline) -> tuple[str, ...]:
         return ()
     names = {to.name for to in pipeline.rows} | {each.name for each in pipeline.windows}
     return tuple(name for name in pipeline.tables if name in names)
+
+
+def sharded_by(pipeline: Pipeline, name: str) -> tuple[str, ...]:
+    """Name the columns of a table by which its rows are in shards: where these are equal, rows are in one shard."""
+    if any(to.name == name for to in pipeline.rows):
+        return ("id",) if pipeline.ids == "attached" else tuple(COORDINATES.names)
+    by = {each.name: each.by for each in pipeline.windows}
+    return (by.get(name, pipeline.stateful.by if pipeline.stateful is not None else ""),)
 
 
 def recorded_steps(pipeline: Pipeline, pinned: Declaration) -> list[str]:

@@ -128,10 +128,16 @@ class ShardStep:
     def whole_input(
         self, batches: Iterable[pa.RecordBatch], digested: Sequence[str] = (), *, nothing: bool = False
     ) -> list[pa.RecordBatch]:
-        """Read the shard's input to its end; for arguments and errors see `whole_input.require`."""
+        """Read the shard's input to its end; for arguments and errors see `whole_input.proven`."""
+        return list(self.proven_input(batches, digested, nothing=nothing))
+
+    def proven_input(
+        self, batches: Iterable[pa.RecordBatch], digested: Sequence[str], *, nothing: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the shard's input as it comes: nothing is decided before its end. As `whole_input.proven`."""
         where = self.task.where(self.step, self.shard)
         try:
-            return whole_input.require(batches, digested, where, nothing=nothing)
+            yield from whole_input.proven(batches, digested, where, nothing=nothing)
         except InputError:
             self.announce(f"{self.step}_refused")
             raise

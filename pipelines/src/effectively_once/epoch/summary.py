@@ -59,7 +59,7 @@ class Summary:
         offsets = declaration.offsets
         if offsets is None:
             return
-        read = sum(note["read"] for _, note in self._notes if "read" in note)
+        read = sum(note.get("came", note["read"]) for _, note in self._notes if "read" in note)
         if read > offsets or (dense and read < offsets):
             raise InputError(
                 f"the shards read {read} rows of {offsets} offsets",
@@ -144,6 +144,7 @@ class Summary:
             catalog=dict(known),
             ms=self.ms,
             shown_ms=shown,
+            left={shard: note["left"] for shard, note in self._notes if "left" in note},
         )
 
     def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:

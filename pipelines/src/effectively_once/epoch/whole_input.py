@@ -9,7 +9,7 @@ is the plan's own number, which Spark gives to each of them: it stands in every 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,14 @@ def bring_together(frame: DataFrame, shard: str, shards: int, digested: Sequence
 def require(
     batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, *, nothing: bool = False
 ) -> list[pa.RecordBatch]:
-    """Read the input of a shard to its end, and return its rows.
+    """Read the input of a shard to its end, and return its rows. For arguments and errors see `proven`."""
+    return list(proven(batches, digested, where, nothing=nothing))
+
+
+def proven(
+    batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, *, nothing: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a shard as they come. Only who has come to the end may act on them: there is the proof.
 
     Args:
         batches: as Spark hands them to the task.
@@ -67,45 +74,50 @@ def require(
         nothing: whether the epoch covers no record: then there is no task before this one.
 
     Raises:
-        InputError: rows or closing rows are missing, or there are too many.
+        InputError: at the end: rows or closing rows are missing, or there are too many.
 
     """
-    held = list(batches)
-    if not held and nothing:
-        return []
-    table = pa.Table.from_batches(held) if held else pa.table({CLOSING: pa.nulls(0, pa.string())})
-    rows = table.filter(pc.is_null(table[CLOSING])).drop_columns([CLOSING])
-    found = sorted(Closing(**json.loads(told)) for told in pc.drop_null(table[CLOSING]).to_pylist())
-    wrong = _difference(found, rows, digested)
+    found: list[Closing] = []
+    number = hashes = 0
+    came = False
+    for batch in batches:
+        came = True
+        rows = batch.filter(pc.is_null(batch[CLOSING])).drop_columns([CLOSING])
+        found += [Closing(**json.loads(told)) for told in pc.drop_null(batch[CLOSING]).to_pylist()]
+        if rows.num_rows:
+            number += rows.num_rows
+            hashes = (hashes + digest_of(rows, digested)) & _MASK
+            yield rows
+    if not came and nothing:
+        return
+    wrong = _difference(sorted(found), number, hashes)
     if wrong:
         raise InputError(
             f"the input of a shard is not whole: {wrong}",
             where,
             "Nothing was decided or published, and the task is repeated. If no repeat helps, keep the executors' logs.",
         )
-    whole: list[pa.RecordBatch] = rows.to_batches()
-    return whole
 
 
-def _difference(found: Sequence[Closing], rows: pa.Table, digested: Sequence[str]) -> str | None:
-    """Say what rows and closing rows do not agree in; None when they do."""
+def _difference(found: Sequence[Closing], rows: int, hashes: int) -> str | None:
+    """Say what rows, of this number and digest, and closing rows do not agree in; None when they do."""
     if not found:
-        return f"no closing row came, and {rows.num_rows} rows"
+        return f"no closing row came, and {rows} rows"
     tasks = found[0].tasks
     if [told.task for told in found] != list(range(tasks)) or any(told.tasks != tasks for told in found):
         return f"closing rows came of tasks {[told.task for told in found]} out of {tasks}"
     wanted = sum(told.rows for told in found)
-    if rows.num_rows != wanted:
-        return f"{rows.num_rows} rows came, and its {tasks} tasks closed {wanted}"
-    if digest_of(rows, digested) != sum(int(told.digest, 16) for told in found) & _MASK:
+    if rows != wanted:
+        return f"{rows} rows came, and its {tasks} tasks closed {wanted}"
+    if hashes != sum(int(told.digest, 16) for told in found) & _MASK:
         return f"{wanted} rows came as closed, and they are others: their digest differs"
     return None
 
 
-def digest_of(rows: pa.Table, digested: Sequence[str]) -> int:
+def digest_of(rows: pa.Table | pa.RecordBatch, digested: Sequence[str]) -> int:
     """Hashes of the rows, added up, so that no order counts; `ClosingRows.java` makes the same."""
     hashes = np.zeros(rows.num_rows, np.uint64)
     for name in digested:
-        values: Any = pc.fill_null(rows[name], 0).combine_chunks()
-        hashes = mixed(hashes + values.cast(pa.int64()).to_numpy().astype(np.uint64))
+        values: Any = pc.fill_null(rows[name], 0).cast(pa.int64())
+        hashes = mixed(hashes + values.to_numpy().astype(np.uint64))
     return int(hashes.sum(dtype=np.uint64))

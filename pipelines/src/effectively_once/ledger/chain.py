@@ -203,13 +203,13 @@ def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel
 
 
 def repair(head: Head) -> Declaration | None:
-    """Return the declaration that has to come next where the last epoch was finished as it was shown; else None.
+    """Return the declaration that has to come next where the last epoch left rows of its input; else None.
 
-    It consumes nothing. Its watermark is that epoch's, and so is the one before it: what was in time stays in time, and
-    no window closes.
+    It was finished as it was shown, or it was more than a shard takes at once. What comes next consumes nothing. Its
+    watermark is that epoch's, and so is the one before it: what was in time stays in time, and no window closes.
     """
     last = head.tail[-1] if head.tail and head.declared is None else None
-    if last is None or not last.shown or last.repairs is not None:
+    if last is None or not last.leaves_rows:
         return None
     pinned = Declaration(**{name: getattr(last, name) for name in Declaration.model_fields})
     ranges = {
@@ -223,8 +223,25 @@ def repair(head: Head) -> Declaration | None:
             "ranges": ranges,
             "previous_watermark_ms": last.watermark_ms,
             "clock": _clock_after(last),
+            "after": last.left,
+            "reads": (last.reads or last.ranges) if last.left else {},
+            # Of an epoch that repaired another, shards without a rest have taken all.
+            "shown": {shard: it for shard, it in last.shown.items() if last.repairs is None or shard in last.left},
         }
     )
+
+
+def input_of(head: Head, epoch: Declaration) -> Ranges:
+    """Return the ranges that an epoch reads: its own, or those of the one whose rest it takes.
+
+    Args:
+        head: of which the epoch is declared, or comes next.
+        epoch: the epoch.
+
+    """
+    if epoch.repairs is None or epoch.reads:
+        return epoch.reads or epoch.ranges
+    return head.tail[-1].ranges
 
 
 def due(head: Head) -> Declaration | None:
@@ -258,6 +275,8 @@ def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_diges
             "shown": {},
             "anew": (),
             "repairs": None,
+            "reads": {},
+            "after": {},
             "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
             "previous_watermark_ms": last.watermark_ms,
             "watermark_ms": last.watermark_ms,
@@ -309,8 +328,9 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
     """
     if head.declared is not None and head.declared.ranges == ranges:
         return "declared"
-    # A batch without records may have the ranges of an epoch that was given up: it closes the windows of that one.
-    if any(record.ranges == ranges and not record.abandoned for record in head.tail):
+    # A batch without records may have the ranges of an epoch that was given up: it closes the windows of that one. Or
+    # those of one that took what another had left, which is no batch of Spark.
+    if any(record.ranges == ranges and not record.abandoned and record.repairs is None for record in head.tail):
         return "recorded"
     if head.declared is not None:
         raise ChainError(
@@ -424,10 +444,15 @@ def _replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
 
 
 def _flushed(layout: Layout, head: Head) -> Step[Head]:
-    """Move the older half of a long tail to a create-once segment; a repeat writes the same content."""
-    if len(head.tail) <= TAIL_LIMIT:
+    """Move the older half of a long tail to a create-once segment; a repeat writes the same content.
+
+    An epoch stays whose rest others take: a batch of Spark is compared with its ranges, the watermark goes by its rows.
+    """
+    begun = max((number for number, record in enumerate(head.tail) if record.repairs is None), default=0)
+    half = min(TAIL_LIMIT // 2, begun)
+    if len(head.tail) <= TAIL_LIMIT or not half:
         return head
-    moved, kept = head.tail[: TAIL_LIMIT // 2], head.tail[TAIL_LIMIT // 2 :]
+    moved, kept = head.tail[:half], head.tail[half:]
     span = (moved[0].epoch, moved[-1].epoch)
     lines = b"\n".join(record.model_dump_json(by_alias=True).encode() for record in moved)
     yield from create_once(layout.segment(*span), lines)

@@ -101,6 +101,9 @@ class AsShown(Rows):
     ids: Delta | None = None
 
 
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a record of the input."""
+
 Times = dict[str, dict[str, int]]
 """Topic -> partition -> largest event time (ms since 1970) that it has shown."""
 
@@ -164,8 +167,13 @@ class Declaration(Sparse):
         anew: generations of the operators who had it decided anew, in order. What it decides and records has names of
             the last of them, so that what others decided before is in nobody's way, and nobody has to delete it. Empty
             for an ordinary epoch; that of a repair is its epoch's.
-        repairs: the epoch before, whose ranges this one reads once more: it takes the rows that `shown` leaves. None
-            for every other epoch.
+        repairs: the epoch before, whose input this one reads once more: it takes the rows that `shown` leaves, or those
+            from `after` on. None for every other epoch.
+        bytes_max: how many bytes of text a shard takes of its input; the next epoch takes the rest (`epoch/division`).
+            None: as many as this version has by default.
+        reads: the ranges that an epoch reads which takes the rest of a divided one. Empty: its own, or, where it
+            repairs another, that one's.
+        after: the first row of each shard that a divided epoch has left. Shards that left none take nothing.
         abandoned: whether an operator gave it up; stated of every epoch that reads nothing. None for all others, and
             in what older versions wrote.
         lost: what of the input lies between the epoch before and this one, which covers nothing, and is given up
@@ -175,7 +183,9 @@ class Declaration(Sparse):
 
     """
 
-    OPTIONAL = frozenset({"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried"})
+    OPTIONAL = frozenset(
+        {"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried", "bytes_max", "reads", "after"}
+    )
 
     epoch: int
     lineage: str
@@ -194,6 +204,9 @@ class Declaration(Sparse):
     abandoned: bool | None = None
     lost: Loss | None = None
     tried: tuple[str, ...] = ()
+    bytes_max: int | None = None
+    reads: Ranges = {}
+    after: dict[str, Place] = {}
 
     @property
     def decides(self) -> int | None:
@@ -225,10 +238,11 @@ class Declaration(Sparse):
 
     @property
     def offsets(self) -> int | None:
-        """How many records it covers at most; None where an operator pinned which of them it takes."""
+        """How many records it reads at most; None where an operator pinned which of them it takes."""
         if self.shown:
             return None
-        return sum(end - start for partitions in self.ranges.values() for start, end in partitions.values())
+        read = self.reads or self.ranges
+        return sum(end - start for partitions in read.values() for start, end in partitions.values())
 
 
 class Counts(Record):
@@ -266,10 +280,12 @@ class EpochRecord(Declaration):
         before: checksum of the record of the epoch before; None for the first one, and in records of format 2.
         shown_ms: largest event time of each partition, of rows that can be judged: late ones and copies too. Only where
             there is a clock.
+        left: the first row of each shard that it did not take, as its input was too large: the next epoch takes the
+            rest. Empty of nearly all epochs.
 
     """
 
-    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms"}
+    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left"}
 
     generation: int
     counts: Counts
@@ -281,6 +297,12 @@ class EpochRecord(Declaration):
     ms: dict[str, int] = {}
     before: str | None = None
     shown_ms: Times = {}
+    left: dict[str, Place] = {}
+
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether the next epoch has to take what this one left of its input."""
+        return bool(self.left) or (bool(self.shown) and self.repairs is None)
 
     @property
     def shown_by_now(self) -> Times:

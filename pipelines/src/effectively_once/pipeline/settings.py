@@ -55,6 +55,14 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Source = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 # JSON has lists and no tuples; strict otherwise.
 Sources = Annotated[tuple[Source, ...], Field(strict=False)]
+Constraint = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}: \S.*$", examples=["orders: unique index clicks.once"])
+]
+Constraints = Annotated[tuple[Constraint, ...], Field(strict=False)]
+
+
+SHARD_BYTES = 256 << 20
+"""Text that a shard takes of an epoch, where settings do not say otherwise: its memory is some six times that."""
 
 
 class PipelineSettings(BaseModel):
@@ -76,6 +84,10 @@ class PipelineSettings(BaseModel):
         sources: gateways that say how far they are: windows wait for each. Needs idle_ms.
         hold_max_ms: how long windows wait for a source that does not move.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
+        shard_bytes_max: bytes of text that one shard takes of an epoch at most. What it has beyond that the next epochs
+            take, before anything new is read; one row it takes however large that is. Not of a stateful query.
+        trusted_constraints: what somebody added to tables of which no trial can tell, as a refused start names it: an
+            operator answers for it that no row is refused.
         semantics: at_least_once leaves transactions and marks of the Kafka sinks out: a repeat is visible again.
         transaction_timeout_s: how long the broker lets a transaction stay open that nobody ends.
         dense_offsets: every offset of the topic is a record, as nobody sends to it in transactions: then an epoch with
@@ -108,6 +120,8 @@ class PipelineSettings(BaseModel):
     sources: Sources = ()
     hold_max_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] = 600_000
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
+    shard_bytes_max: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = SHARD_BYTES
+    trusted_constraints: Constraints = ()
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     transaction_timeout_s: Annotated[int, Field(ge=5, le=900)] = 60
     dense_offsets: bool = False

@@ -1,61 +1,110 @@
-"""What somebody added to a table of `create` that may refuse a row: asked of the server's catalog at a start."""
+"""What somebody added to a table of `create` that may refuse a row: asked of the server's catalog."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import LiteralString
+from dataclasses import dataclass
 
-from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, connect, naming
+from effectively_once.sinks.database import Session
 from effectively_once.sinks.tables import Name, TableShape
 
 # Somebody's unique index may be partial, or over an expression: it names no columns then.
 _ADDED = """
-WITH the AS (SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%(table)s))
-SELECT 'constraint ' || conname FROM pg_constraint, the WHERE conrelid = the.oid AND contype IN ('c', 'f', 'x', 't')
-UNION SELECT 'unique index ' || indexrelid::regclass FROM pg_index, the WHERE indrelid = the.oid AND indisunique
+WITH the AS (SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%(table)s)),
+homes AS (SELECT array_agg(attnum) AS attnums FROM pg_attribute, the
+    WHERE attrelid = the.oid AND NOT attisdropped AND attname = ANY(%(by)s::text[])
+    HAVING count(*) = cardinality(%(by)s::text[]))
+SELECT 'added', 'constraint ' || conname FROM pg_constraint, the
+    WHERE conrelid = the.oid AND contype IN ('c', 'f', 'x', 't')
+UNION SELECT 'added', 'unique index ' || indexrelid::regclass FROM pg_index, the
+    WHERE indrelid = the.oid AND indisunique
     AND (indpred IS NOT NULL OR indexprs IS NOT NULL OR %(key)s::text[] <> (
         SELECT array_agg(attname::text ORDER BY attname::text COLLATE "C") FROM pg_attribute
         WHERE attrelid = the.oid AND attnum = ANY(indkey)))
-UNION SELECT 'not null ' || attname FROM pg_attribute, the WHERE attrelid = the.oid AND attnum > 0 AND attnotnull
+UNION SELECT 'added', 'not null ' || attname FROM pg_attribute, the
+    WHERE attrelid = the.oid AND attnum > 0 AND attnotnull
     AND NOT attisdropped AND attname = ANY(%(columns)s::text[]) AND attname <> ALL(%(key)s::text[])
-UNION SELECT 'generated column ' || attname FROM pg_attribute, the WHERE attrelid = the.oid AND attgenerated <> ''
-UNION SELECT 'trigger ' || tgname FROM pg_trigger, the WHERE tgrelid = the.oid AND NOT tgisinternal
-UNION SELECT 'rule ' || rulename FROM pg_rewrite, the WHERE ev_class = the.oid
-UNION SELECT 'partitions' FROM the WHERE relkind = 'p'
-UNION SELECT 'row-level security' FROM the WHERE row_security_active(oid)
-ORDER BY 1
+UNION SELECT 'added', 'generated column ' || attname FROM pg_attribute, the
+    WHERE attrelid = the.oid AND attgenerated <> ''
+UNION SELECT 'added', 'trigger ' || tgname FROM pg_trigger, the WHERE tgrelid = the.oid AND NOT tgisinternal
+UNION SELECT 'added', 'rule ' || rulename FROM pg_rewrite, the WHERE ev_class = the.oid
+UNION SELECT 'added', 'partitions' FROM the WHERE relkind = 'p'
+UNION SELECT 'added', 'row-level security' FROM the WHERE row_security_active(oid)
+
+UNION SELECT 'beyond', 'unique index ' || indexrelid::regclass FROM pg_index, the
+    WHERE %(shards)s > 1 AND indrelid = the.oid AND indisunique AND NOT EXISTS (
+        SELECT FROM homes WHERE attnums <@ ARRAY(
+            SELECT part FROM unnest(indkey::int2[]) WITH ORDINALITY AS it(part, place) WHERE place <= indnkeyatts))
+UNION SELECT 'beyond', 'constraint ' || conname FROM pg_constraint, the
+    WHERE %(shards)s > 1 AND conrelid = the.oid AND contype = 'x' AND NOT EXISTS (
+        SELECT FROM homes WHERE attnums <@ ARRAY(
+            SELECT part FROM unnest(conkey, conexclop) AS it(part, op) JOIN pg_operator ON pg_operator.oid = op
+            WHERE oprname = '='))
+UNION SELECT 'beyond', 'constraint ' || conname FROM pg_constraint, the
+    WHERE %(shards)s > 1 AND conrelid = the.oid AND contype = 'f' AND confrelid = the.oid
+UNION SELECT 'beyond', 'trigger ' || tgname FROM pg_trigger, the
+    WHERE tgrelid = the.oid AND NOT tgisinternal AND (tgtype & 1) = 0 AND (tgtype & 20) <> 0
+
+UNION SELECT 'refers', 'constraint ' || conname FROM pg_constraint, the
+    WHERE conrelid = the.oid AND contype = 'f'
+    AND confrelid = ANY(SELECT to_regclass(other) FROM unnest(%(others)s::text[]) AS other)
+ORDER BY 1, 2
 """
-_REFERS = """
-SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'f'
-    AND confrelid = ANY(SELECT to_regclass(other) FROM unnest(%(others)s::text[]) AS other) ORDER BY 1
-"""
 
 
-def added(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: float = PATIENCE_S) -> list[str]:
-    """Name what somebody added to a table of `create` that may refuse a row.
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What somebody added to a table, by PostgreSQL's names.
 
-    Raises:
-        PipelineError: Settings, Access or Unreachable, as `connect` does.
+    Attributes:
+        all: all that may refuse a row.
+        beyond: those of it of which a trial of the rows of one shard cannot tell. A unique index or an exclusion that
+            leaves out what rows are sharded by: two shards may break it together. A foreign key to the table itself: a
+            row may refer to one of another shard. A trigger of a whole statement: what it refuses is no row's fault.
+        refers: foreign keys to other tables of the pipeline, whose rows come with the same epoch.
 
     """
-    asked = {"table": ".".join(name), "key": sorted(shape.key), "columns": shape.schema.names}
-    return _ask(address, name, _ADDED, asked, patience_s)
+
+    all: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
+    refers: tuple[str, ...] = ()
 
 
-def refers(address: DatabaseAddress, name: Name, others: Iterable[Name], patience_s: float = PATIENCE_S) -> list[str]:
-    """Name the foreign keys of a table that refer to some others.
+@dataclass(frozen=True, slots=True)
+class AskedTable:
+    """A table that is asked about.
 
-    Raises:
-        PipelineError: Settings, Access or Unreachable, as `connect` does.
+    Attributes:
+        name: schema and table.
+        shape: as `create` makes it.
+        by: columns of which rows with equal values are in one shard.
+        others: the other tables of the pipeline.
+        shards: how many there are.
 
     """
-    asked = {"table": ".".join(name), "others": [".".join(other) for other in others]}
-    return _ask(address, name, _REFERS, asked, patience_s)
+
+    name: Name
+    shape: TableShape
+    by: tuple[str, ...]
+    others: tuple[Name, ...] = ()
+    shards: int = 1
 
 
-def _ask(
-    address: DatabaseAddress, name: Name, query: LiteralString, asked: Mapping[str, object], patience_s: float
-) -> list[str]:
-    there = ".".join(name)
-    with naming(f"table {there} at {address.url}"), connect(address, f"look at {there}", patience_s) as session:
-        return [what for (what,) in session.execute(query, asked).fetchall()]
+def added(session: Session, asked: AskedTable) -> Added:
+    """Name what somebody added to a table of `create`.
+
+    Raises:
+        psycopg.Error: the server fails.
+
+    """
+    given = {
+        "table": ".".join(asked.name),
+        "key": sorted(asked.shape.key),
+        "columns": asked.shape.schema.names,
+        "by": list(asked.by),
+        "shards": asked.shards,
+        "others": [".".join(other) for other in asked.others],
+    }
+    found: dict[str, list[str]] = {"added": [], "beyond": [], "refers": []}
+    for part, what in session.execute(_ADDED, given).fetchall():
+        found[part].append(what)
+    return Added(*map(tuple, found.values()))

@@ -111,5 +111,4 @@ def _unfinished(head: Head) -> Ranges | None:
     due = chain.due(head)
     if due is None or due.is_abandoned:
         return None
-    # An epoch that repairs another reads that one's; it is the last that was recorded.
-    return due.ranges if due.repairs is None else head.tail[-1].ranges
+    return chain.input_of(head, due)

@@ -95,11 +95,13 @@ def _is_done(head: Head, say: Say) -> bool:
     """Tell of an epoch that is repaired, or about to be."""
     last = head.tail[-1] if head.tail and head.declared is None else None
     due = chain.repair(head)
-    if due is not None:
+    if due is not None and due.after:
+        say(f"epoch {due.repairs} was more than a shard takes; the next driver publishes the rest of it")
+    elif due is not None:
         say(f"epoch {due.repairs} is finished as it was shown; the next driver publishes what it lacks")
-    elif last is not None and last.repairs is not None:
+    elif last is not None and last.repairs is not None and not last.after:
         say(f"epoch {last.repairs} is repaired by epoch {last.epoch}; nothing is left to do")
-    return due is not None or (last is not None and last.repairs is not None)
+    return due is not None or (last is not None and last.repairs is not None and not last.after)
 
 
 def _declared(head: Head | None, layout: Layout) -> Declaration:

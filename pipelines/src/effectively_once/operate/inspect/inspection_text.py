@@ -52,7 +52,11 @@ def _head(head: Head, size: int) -> Iterator[str]:
 def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:
     """What is to be repaired, or could be: an epoch that is visible somewhere, and that no repeat may finish."""
     declared, due = head.declared, chain.repair(head)
-    if due is not None:
+    if due is not None and due.after:
+        yield f"division    epoch {due.repairs} was more than a shard takes; epoch {due.epoch} is to take the rest"
+    elif declared is not None and declared.after:
+        yield f"division    epoch {declared.epoch} takes the rest of a divided one, from epoch {declared.repairs} on"
+    elif due is not None:
         yield f"repair      epoch {due.repairs} was finished as it was shown; epoch {due.epoch} is to take what it left"
     elif declared is not None and declared.repairs is not None:
         yield f"repair      epoch {declared.epoch} takes what epoch {declared.repairs} left of its input"

@@ -82,7 +82,7 @@ def _verdict(head: Head, wish: control.Wish, stalled: list[str]) -> str:
     if head.declared is not None:
         told.append(f"epoch {head.declared.epoch} is declared and is repeated first")
     elif due is not None:
-        told.append(f"epoch {due.epoch} repairs epoch {due.repairs} first")
+        told.append(f"epoch {due.epoch} {'takes the rest of' if due.after else 'repairs'} epoch {due.repairs} first")
     if wish.state is not control.State.RUNNING:
         told.append(f"the pipeline is {wish.state}")
     told += [f"topic {name} takes no write until more of its replicas are in sync" for name in stalled]

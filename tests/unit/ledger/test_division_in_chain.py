@@ -1,0 +1,144 @@
+"""What the chain says of an epoch that was more than a shard takes, and of those that take its rest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from effectively_once.errors import ChainError, VersionError
+from effectively_once.ledger import chain
+from effectively_once.ledger.chain import TAIL_LIMIT, Held
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Declaration, EpochRecord, Loss, Place, Ranges
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, ranges, record_of, taken
+
+
+def left(offset: int) -> dict[str, Place]:
+    return {"1": ("events", 1, offset)}
+
+
+def leaving(pinned: Declaration, where: dict[str, Place]) -> EpochRecord:
+    return record_of(pinned).model_copy(update={"left": where})
+
+
+def due_of(held: Held) -> Declaration:
+    due = chain.repair(held.head)
+    assert due is not None
+    return due
+
+
+def ended(of: Ranges) -> Ranges:
+    return {topic: {p: (end, end) for p, (_, end) in parts.items()} for topic, parts in of.items()}
+
+
+def divided(store: MemoryStore, parts: int = 0, epochs: int = 2) -> Held:
+    """Record so many epochs, then one that leaves rows, and so many parts that leave some, too."""
+    held = advanced(store, taken(store), epochs)
+    held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
+    held = run(chain.record(LAYOUT, held, leaving(declaration(epochs), left(41))), store)
+    for number in range(parts):
+        held = part(store, held, left(42 + number))
+    return held
+
+
+def part(store: MemoryStore, held: Held, where: dict[str, Place]) -> Held:
+    due = due_of(held)
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    return run(chain.record(LAYOUT, held, leaving(due, where)), store)
+
+
+def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do_not_know() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
+    told = json.loads(held.head.encoded())
+    for epoch in (told["declared"], *told["tail"]):
+        assert not {"bytes_max", "reads", "after", "left"} & epoch.keys()
+
+
+def test_what_comes_next_reads_the_same_ranges_consumes_nothing_and_closes_no_window() -> None:
+    due = due_of(divided(MemoryStore()))
+    assert (due.epoch, due.repairs, due.after, due.reads) == (3, 2, left(41), ranges(2))
+    assert due.ranges == ended(ranges(2))
+    assert due.watermark_ms == due.previous_watermark_ms == declaration(2).watermark_ms
+    assert (due.empty, due.is_abandoned, due.reads_nothing, due.offsets) == (True, False, False, 30)
+
+
+def test_every_part_reads_the_ranges_of_the_epoch_that_was_divided_until_nothing_is_left() -> None:
+    store = MemoryStore()
+    held = divided(store, parts=3)
+    due = due_of(held)
+    assert (due.epoch, due.repairs, due.after, due.reads) == (6, 5, left(44), ranges(2))
+    held = part(store, held, {})
+    assert chain.repair(held.head) is None
+    assert [record.left for record in held.head.tail[2:]] == [left(41), left(42), left(43), left(44), {}]
+    head = chain.decoded(held.head.encoded(), "")
+    assert head == held.head
+    assert run(chain.declare(LAYOUT, held, declaration(7, ranges(3)), None, 0), store).head.declared is not None
+
+
+def test_what_an_epoch_reads_is_told_also_of_one_that_is_declared() -> None:
+    store = MemoryStore()
+    held = divided(store, parts=2)
+    due = due_of(held)
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    assert held.head.declared == due
+    assert chain.input_of(held.head, due) == ranges(2)
+    assert chain.input_of(held.head, declaration(9)) == ranges(9)
+
+
+def test_nothing_else_is_declared_before_the_rest() -> None:
+    store = MemoryStore()
+    held = divided(store)
+    with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
+        run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
+
+
+def test_a_rest_is_neither_abandoned_nor_taken_by_another_version_nor_given_up() -> None:
+    store = MemoryStore()
+    held = divided(store)
+    chain.same_version(held.head, WHEEL, "here")
+    with pytest.raises(VersionError, match="epoch 3 was declared by wheel aaaaaaaaaaaa, this is wheel dddddddddddd"):
+        chain.same_version(held.head, "d" * 64, "here")
+    loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
+    with pytest.raises(ChainError, match="has to be repaired first"):
+        run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store)
+    held = run(chain.declare(LAYOUT, held, due_of(held), None, 0), store)
+    with pytest.raises(ChainError, match="whose missing rows would be lost"):
+        run(chain.abandon(LAYOUT, held), store)
+
+
+def test_what_is_given_up_after_a_rest_takes_no_rest() -> None:
+    store = MemoryStore()
+    held = part(store, divided(store), {})
+    loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
+    pinned = run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store).head.declared
+    assert pinned is not None
+    assert (pinned.reads, pinned.after, pinned.repairs, pinned.is_abandoned) == ({}, {}, None, True)
+
+
+def test_the_divided_epoch_stays_in_head_while_others_take_its_rest() -> None:
+    """However many they are: a batch of Spark is compared with its ranges, the watermark goes by all parts."""
+    store = MemoryStore()
+    held = divided(store, parts=TAIL_LIMIT + 5, epochs=TAIL_LIMIT // 2)
+    first = TAIL_LIMIT // 2
+    assert held.head.segments == ((0, first - 1),)
+    assert held.head.tail[0].epoch == first
+    assert chain.classified(held.head, ranges(first), "here") == "recorded"
+    late = held.head.tail[0].model_copy(update={"max_event_time_ms": 10**9})
+    assert held.head.model_copy(update={"tail": (late, *held.head.tail[1:])}).watermark_ms == 10**9
+    held = part(store, held, {})
+    after = first + TAIL_LIMIT + 7
+    held = run(chain.declare(LAYOUT, held, declaration(after, ranges(first + 1)), None, 0), store)
+    held = run(chain.record(LAYOUT, held, record_of(declaration(after, ranges(first + 1)))), store)
+    assert len(held.head.segments) == 2
+    records = run(chain.history(LAYOUT, held.head), store)
+    assert [record.epoch for record in records] == list(range(after + 1))
+
+
+def test_a_batch_of_spark_is_a_repeat_of_the_divided_epoch_and_an_idle_one_is_no_repeat_of_its_rest() -> None:
+    store = MemoryStore()
+    held = part(store, divided(store), {})
+    assert chain.classified(held.head, ranges(2), "here") == "recorded"
+    assert chain.classified(held.head, ended(ranges(2)), "here") == "new"

@@ -1,0 +1,265 @@
+"""An epoch that is more than a shard takes is divided by its shards: every repeat stops where the first one did."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once import Pipeline, ToKafka
+from effectively_once.epoch import division, epoch
+from effectively_once.errors import InputError
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import EpochRecord
+from tests.unit.library.orders_world import Killed, World
+from tests.unit.library.test_epoch_steps import Place, table
+from tests.unit.library.test_repair import SIZE, assert_exact, broken, kill, mend, records
+
+PIPELINE = Pipeline(lambda frame: frame, pa.schema([("text", pa.string())]), rows=(ToKafka("told"),))
+BYTES = 1_500
+"""Nine of the twenty rows that a shard has in an epoch of `records`."""
+
+
+def divided(seed: int = 1, bytes_max: int = BYTES) -> World:
+    world = World(records(seed), SIZE)
+    world.bytes_max = bytes_max
+    return world
+
+
+def history(world: World) -> list[EpochRecord]:
+    return run(chain.history(world.layout, world.head), world.store)
+
+
+def rows_of(sizes: list[int], **more: Any) -> pa.Table:
+    return table([{"id": "i", "text": "t" * (size - 1), **more} for size in sizes], PIPELINE)
+
+
+def part_of(rows: pa.Table, chunk: int = 2, seed: int | None = None, **pinned: Any) -> division.Part:
+    place = Place()
+    step = place.step(place.task(PIPELINE, **pinned))
+    if seed is not None:
+        order = list(range(rows.num_rows))
+        random.Random(seed).shuffle(order)
+        rows = rows.take(pa.array(order, pa.int64()))
+    return division.input_of(step, rows.to_batches(max_chunksize=chunk))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bound", "taken"),
+    [
+        ([10] * 6, 60, 6),
+        ([10] * 6, 59, 5),
+        ([10] * 6, 30, 3),
+        ([10, 10, 31, 1], 30, 2),
+        ([500, 1, 1], 30, 1),
+        ([1, 500, 1], 30, 1),
+        ([500], 30, 1),
+        ([], 30, 0),
+    ],
+)
+def test_the_first_rows_in_source_order_are_taken_up_to_the_bound_and_one_at_least(
+    sizes: list[int], bound: int, taken: int
+) -> None:
+    for seed in range(5):
+        for chunk in (1, 2, 10):
+            part = part_of(rows_of(sizes), chunk, seed, bytes_max=bound)
+            assert part.rows["offset"].to_pylist() == list(range(taken))
+            assert part.left == (("t", 0, taken) if taken < len(sizes) else None)
+            assert part.came == len(sizes)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=40),
+    st.integers(1, 200),
+    st.integers(1, 7),
+    st.randoms(use_true_random=False),
+)
+def test_parts_are_what_plain_python_makes_of_them_in_whatever_order_rows_come(
+    given_: list[tuple[int, int]], bound: int, chunk: int, shuffled: random.Random
+) -> None:
+    """All parts together are all rows, each once, in source order."""
+    rows = rows_of([size for _, size in given_])
+    partitions = pa.array([partition for partition, _ in given_], pa.int32())
+    rows = rows.set_column(rows.schema.get_field_index("partition"), "partition", partitions)
+    due = sorted((partition, offset, size) for offset, (partition, size) in enumerate(given_))
+    order = list(range(len(given_)))
+    shuffled.shuffle(order)
+    mixed, pinned = rows.take(pa.array(order, pa.int64())), dict[str, Any]()
+    while True:
+        part = part_of(mixed, chunk, bytes_max=bound, **pinned)
+        number = total = 0
+        while number < len(due) and (not number or total + due[number][2] <= bound):
+            total, number = total + due[number][2], number + 1
+        taken, due = due[:number], due[number:]
+        found = zip(part.rows["partition"].to_pylist(), part.rows["offset"].to_pylist(), strict=True)
+        assert list(found) == [(partition, offset) for partition, offset, _ in taken]
+        assert part.left == (("t", *due[0][:2]) if due else None)
+        if not due:
+            return
+        pinned = {"repairs": 3, "reads": {"t": {"0": (0, 40)}}, "after": {"0": part.left}}
+
+
+def test_partitions_are_taken_one_after_the_other() -> None:
+    given = rows_of([10] * 6)
+    given = given.set_column(given.schema.get_field_index("partition"), "partition", pa.array([1, 0] * 3, pa.int32()))
+    part = part_of(given, 2, 3, bytes_max=40)
+    assert list(zip(part.rows["partition"].to_pylist(), part.rows["offset"].to_pylist(), strict=True)) == [
+        (0, 1),
+        (0, 3),
+        (0, 5),
+        (1, 0),
+    ]
+    assert part.left == ("t", 1, 2)
+
+
+def test_values_of_refused_records_count_as_text_and_the_topics_name_does_not() -> None:
+    refused = rows_of([1]).drop_columns(["id", "text", "reason", "value"])
+    for name, kind, value in (
+        ("id", pa.string(), None),
+        ("text", pa.string(), None),
+        ("reason", pa.string(), "bad"),
+        ("value", pa.binary(), b"v" * 7),
+    ):
+        refused = refused.append_column(name, pa.array([value], kind))
+    assert division.sizes(refused).tolist() == [len("bad") + 7]
+
+
+def test_an_epoch_that_takes_a_rest_begins_where_the_one_before_stopped_and_other_shards_take_nothing() -> None:
+    given, rest = rows_of([10] * 6), {"repairs": 3, "reads": {"t": {"0": (0, 6)}}, "bytes_max": 30}
+    part = part_of(given, 2, 1, after={"0": ("t", 0, 2)}, **rest)
+    assert part.rows["offset"].to_pylist() == [2, 3, 4]
+    assert (part.left, part.came) == (("t", 0, 5), 6)
+    other = part_of(given, 2, 1, after={"1": ("t", 0, 2)}, **rest)
+    assert (other.rows.num_rows, other.left, other.came) == (0, None, 6)
+
+
+def test_no_more_than_twice_the_bound_is_held_while_rows_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    take = division._Taker.take
+
+    def watched(taker: Any, batch: pa.RecordBatch) -> None:
+        take(taker, batch)
+        held.append(sum(int(division.sizes(one).sum()) for one in taker._held))
+
+    monkeypatch.setattr(division._Taker, "take", watched)
+    part = part_of(rows_of([10] * 400), 5, 7, bytes_max=200)
+    assert part.rows.num_rows == 20
+    assert max(held) <= 400 + 50
+
+
+def test_by_default_a_shard_takes_what_memory_is_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(division, "SHARD_BYTES", 20)
+    assert part_of(rows_of([10] * 6)).rows.num_rows == 2
+
+
+def test_input_that_is_not_whole_is_divided_by_nobody() -> None:
+    """The proof comes last (R13)."""
+
+    def torn() -> Any:
+        yield from rows_of([10] * 6).to_batches(max_chunksize=2)
+        raise InputError("the input of a shard is not whole", "here", "Repeat it.")
+
+    place = Place()
+    step = place.step(place.task(PIPELINE, bytes_max=10))
+    with pytest.raises(InputError):
+        list(epoch.deduplicated(step, torn()))
+    assert not place.published
+
+
+@pytest.mark.parametrize(("seed", "bytes_max"), [(0, 1), (0, BYTES), (1, BYTES), (2, 900)])
+def test_what_is_divided_comes_to_the_same_as_what_is_not(seed: int, bytes_max: int) -> None:
+    """Copies and late records are told alike, windows close with all rows, counts add up."""
+    world = divided(seed, bytes_max)
+    world.driver().run(8)
+    assert_exact(world)
+    parts = [record for record in history(world) if record.repairs is not None]
+    assert len(parts) >= 8, "nothing was divided"
+    assert all(record.watermark_ms == record.previous_watermark_ms for record in parts)
+    taken = Counter(record.epoch for record in history(world) if record.counts.read)
+    assert len(taken) == len(history(world)), "an epoch took nothing"
+
+
+PLACES = [("accepted", 0), ("orders", 0), ("dead_letter", 0), ("orders", 1), ("dead_letter", 1), ("per_user", 0)]
+
+
+@pytest.mark.parametrize("after", PLACES)
+@pytest.mark.parametrize("part", range(3))
+def test_whichever_part_its_driver_died_in_whoever_comes_next_divides_alike(after: tuple[str, int], part: int) -> None:
+    """A shard that had published is found published, one that had not stops where it would have."""
+    world = divided()
+    world.driver().run(2)
+    kill(world, after)
+    dead = world.driver()
+    with pytest.raises(Killed):
+        _next(world, dead, part)
+    mend(world)
+    world.driver().run(5)
+    assert_exact(world)
+
+
+def _next(world: World, driver: Any, part: int) -> None:
+    """Go to a part of the third batch with sinks that work, and begin it with those that do not."""
+    dying = {place: sink.before for place, sink in world.sinks.items()}
+    mend(world)
+    pinned = driver.declare()
+    for _ in range(part):
+        driver.finish(pinned)
+        due = chain.repair(driver.held.head)
+        assert due is not None, "the epoch has fewer parts"
+        driver.held = run(chain.declare(world.layout, driver.held, due, None, driver.live.floor(due)), world.store)
+        pinned = due
+    for place, sink in world.sinks.items():
+        sink.before = dying[place]
+    driver.finish(pinned)
+
+
+def test_a_driver_with_another_bound_repeats_what_is_declared_by_that_of_the_declaration() -> None:
+    world = divided()
+    world.driver().run(2)
+    kill(world, ("orders", 0))
+    dead = world.driver()
+    with pytest.raises(Killed):
+        dead.finish(dead.declare())
+    mend(world)
+    world.bytes_max = 10_000
+    world.driver().run(5)
+    assert_exact(world)
+
+
+def test_a_replaced_driver_that_goes_on_shows_the_same_part() -> None:
+    """It need not look at head: it is fenced, or its rows are those of the declaration."""
+    world = divided()
+    world.driver().run(2)
+    old = world.driver()
+    pinned = old.declare()
+    new = world.driver()
+    new.finish(pinned)
+    shown = world.visible()
+    old.attempt(pinned, *pinned.ranges[world.topic]["0"])
+    assert world.visible() == shown
+    new.take_rest()
+    new.run(5)
+    assert_exact(world)
+
+
+def test_an_epoch_that_an_operator_had_finished_as_shown_is_divided_where_it_showed_nothing() -> None:
+    world = broken(2)
+    pinned = world.declared
+    world.repair()
+    assert pinned.bytes_max is None
+    head = world.head
+    assert head.declared is not None
+    held = run(chain.take_over(world.layout, "divider", {}), world.store)
+    small = head.declared.model_copy(update={"bytes_max": BYTES})
+    new = held.head.model_copy(update={"declared": small, "sequence": held.head.sequence + 1})
+    run(chain._commit(world.layout, held, new), world.store)
+    world.driver().run(8 - 4)
+    assert_exact(world)
+    parts = [record for record in history(world) if record.repairs is not None]
+    assert any(record.left for record in parts), "the repair was not divided"

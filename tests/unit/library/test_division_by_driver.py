@@ -1,0 +1,107 @@
+"""The driver's part of a divided epoch: its rest before anything new, by whoever goes on."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from effectively_once.driver import control
+from effectively_once.epoch import rows
+from effectively_once.ledger.records import Ranges
+from tests.unit.library.orders_world import TOPIC, World
+from tests.unit.library.test_division import BYTES, divided, history
+from tests.unit.library.test_repair import SIZE, assert_exact
+from tests.unit.library.test_repair_by_driver import MemoryDriver
+
+BATCHES = 3
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "judged", lambda _, frame: frame)
+
+
+def batch(number: int) -> Ranges:
+    return {TOPIC: {"0": (number * SIZE, (number + 1) * SIZE)}}
+
+
+def reading(world: World) -> MemoryDriver:
+    """Return a driver whose settings have the bound of the world, and that reads batches of Spark."""
+    world.settings = world.settings.model_copy(update={"shard_bytes_max": BYTES})
+    started = MemoryDriver(world)
+    started._checkpoint = SimpleNamespace(lineage="000001-abcd", ranges=lambda number, _: batch(number))  # type: ignore[assignment]
+    started._first, started._watch, started.stopping = {}, None, threading.Event()
+    started.control = SimpleNamespace(hold=lambda *_: control.Wish())  # type: ignore[assignment]
+    started.source = SimpleNamespace(  # type: ignore[assignment]
+        topic_ids=lambda: world.topic_ids,
+        same_topic=lambda *_: None,
+        within=lambda _: None,
+        between=lambda _, ranges: ranges,
+    )
+    return started
+
+
+def test_a_batch_is_published_in_parts_before_the_next_one_is_declared() -> None:
+    world = divided()
+    started = reading(world)
+    for number in range(BATCHES):
+        started._batch(batch(number), number)
+    started._record()
+    assert_exact(world, BATCHES)
+    parts = [record.repairs is not None for record in history(world)]
+    assert parts == [False, True, True] * BATCHES
+    assert started.read == [batch(number)[TOPIC]["0"] for number in range(BATCHES) for _ in range(3)]
+    assert started.measured == [False, True, True] * BATCHES, "large rows are in batches that are measured"
+    assert {record.bytes_max for record in history(world)} == {BYTES}
+
+
+def test_a_batch_that_spark_repeats_is_skipped_where_its_rest_is_taken() -> None:
+    world = divided()
+    started = reading(world)
+    started._batch(batch(0), 0)
+    published = len(started.read)
+    started._batch(batch(0), 0)
+    assert len(started.read) == published
+
+
+def test_a_driver_that_stops_between_two_parts_leaves_the_rest_to_the_next_one() -> None:
+    world = divided()
+    first = reading(world)
+    publish = first._publish
+
+    def once(*given: Any, **how: Any) -> None:
+        publish(*given, **how)
+        first.stopping.set()
+
+    first._publish = once  # type: ignore[method-assign]
+    with pytest.raises(InterruptedError):
+        first._batch(batch(0), 0)
+    first._record()
+    assert world.head.tail[-1].left
+    second = reading(world)
+    second.recover()
+    for number in range(1, BATCHES):
+        second._batch(batch(number), number)
+    second._record()
+    assert_exact(world, BATCHES)
+
+
+def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = divided()
+    started = reading(world)
+    drained: list[object] = []
+    monkeypatch.setattr(control, "drained", lambda ranges, _: ranges == batch(0) or ranges[TOPIC]["0"] == (SIZE, SIZE))
+    started.control = SimpleNamespace(hold=lambda *_: control.Wish(), wish=lambda *_: "drain")  # type: ignore[assignment]
+    monkeypatch.setattr(control, "reached", lambda _: {TOPIC: {"0": (0, 0)}})
+    publish = started._publish
+
+    def asked(*given: Any, **how: Any) -> None:
+        publish(*given, **how)
+        drained.append(started.drained())
+
+    started._publish = asked  # type: ignore[method-assign]
+    started._batch(batch(0), 0)
+    assert drained == [None, None, "drain"]
