@@ -59,7 +59,7 @@ class Summary:
         offsets = declaration.offsets
         if offsets is None:
             return
-        read = sum(note.get("came", note["read"]) for _, note in self._notes if "read" in note)
+        read: int = sum(note["came" if "came" in note else "read"] for _, note in self._notes if "read" in note)
         if read > offsets or (dense and read < offsets):
             raise InputError(
                 f"the shards read {read} rows of {offsets} offsets",
