@@ -47,9 +47,4 @@ class InPods:
 
     def show(self, results: Results[Any, Any], out: Out) -> None:
         """Print the tables and what was judged."""
-        printed(page.markdown(self.experiment.page, results), out)
-
-
-def printed(text: str, out: Out) -> None:
-    """Print tables as they are."""
-    out.print(text, markup=False, highlight=False, soft_wrap=True)
+        out.print(page.markdown(self.experiment.page, results), markup=False, highlight=False, soft_wrap=True)

@@ -1,11 +1,7 @@
-"""Judges a run of the card ledger from its files: the service's journals against what the broker acknowledged.
-
-`python -m tests.harness.cards.judge runs/cards/<run>` judges one again; exit code 0 pass, 1 fail, 2 unknown.
-"""
+"""Judges a run of the card ledger from its files: the service's journals against what the broker acknowledged."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict
 
 from tests.harness.cards.results import CardResults, WayResult
-from tests.harness.cards.show import markdown, show
+from tests.harness.cards.show import markdown
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
 from tests.harness.cards.workload import CARDS, COUNTS, Due, due
 from tests.harness.checkers import adding_up
@@ -30,8 +26,6 @@ CLAIM = (
     "idempotency key, or told as a running balance, it is not, and no way loses one."
 )
 JOURNAL, TABLE = "journal.jsonl", "table.md"
-WIDTH = 160
-"""Where no terminal says how wide it is, nothing is cut."""
 _TODO = "take the run again from where it was recorded, or run again"
 
 
@@ -234,23 +228,3 @@ def _payload(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fault(event: Mapping[str, Any]) -> Fault:
     return Fault.model_validate({name: value for name, value in event.items() if name in Fault.model_fields})
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Judge the run that the command line names."""
-    from rich.console import Console  # noqa: PLC0415
-
-    if len(arguments) != 1:
-        sys.stderr.write("✗ name a run: python -m tests.harness.cards.judge runs/cards/<run>\n")
-        return 2
-    try:
-        results = judge(Path(arguments[0]))
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    show(results, Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH))
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,11 +1,7 @@
-"""Judges a run of fraud detection from its files: the result store against what the broker acknowledged.
-
-`python -m tests.harness.fraud.judge runs/fraud/<run>` judges one again; exit code 0 pass, 1 fail, 2 unknown.
-"""
+"""Judges a run of fraud detection from its files: the result store against what the broker acknowledged."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +27,6 @@ DECISIONS, REFUSALS, ASKED = "decisions", "refusals", "asked"
 TAKEN = 501
 """Records that the aggregator takes at once at most, so many more than its bound can it hold."""
 TABLE, PAGE = "table.md", "page.html"
-WIDTH = 160
 _TODO = "take the run again from where it was recorded, or run again"
 Row = Mapping[str, Any]
 
@@ -221,21 +216,3 @@ def _by_place(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
 
 def _counts(decisions: Sequence[Row], refusals: Sequence[Row]) -> dict[str, int]:
     return dict(sorted(Counter([*("decided" for _ in decisions), *(row["reason"] for row in refusals)]).items()))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Judge the run that the command line names."""
-    if len(arguments) != 1:
-        sys.stderr.write("✗ name a run: python -m tests.harness.fraud.judge runs/fraud/<run>\n")
-        return 2
-    try:
-        results = judge(Path(arguments[0]))
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    sys.stdout.write(page.text(results))
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from tests.bench.figure import drawn
 from tests.harness.fraud.results import EDGES_MS, ArmResult, FraudResults, KillResult, Latency, PhaseResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PHASES = (
     "phase",
@@ -63,6 +67,11 @@ def markdown(results: FraudResults) -> str:
 def verdict(results: FraudResults) -> list[str]:
     """The verdict, and why it is none where it is none."""
     return [f"{results.verdict.name}, seed {results.seed}. {results.claim}", *(f"  {one}" for one in results.reasons)]
+
+
+def show(results: FraudResults, out: Console) -> None:
+    """Print verdict, tables and reasons."""
+    out.print(text(results), markup=False, highlight=False, soft_wrap=True, end="")
 
 
 def text(results: FraudResults) -> str:

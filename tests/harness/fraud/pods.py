@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from tests.experiments.in_pods import printed
 from tests.experiments.pods import pods
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.adapters.pod_database import secret_name
 from tests.harness.adapters.pod_presenter import PodPresenter
 from tests.harness.faults.cluster_server import EndedServerPod
-from tests.harness.fraud import page
 from tests.harness.fraud.demo import FraudDemo
+from tests.harness.fraud.page import show
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import NEEDS, Scene
 from tests.harness.play.room import Found
 from tests.harness.run_directory import RunDirectory
 
-if TYPE_CHECKING:
-    from rich.console import Console as Out
-
+__all__ = ["on_this_machine", "show"]
 RECORDS, RATE = 3_150, 50
 
 
@@ -44,11 +40,6 @@ def on_this_machine(seed: int, console: Console) -> FraudResults:
         found.target()
         scene = partial(on_cluster, found, seed, console)
         return FraudDemo(CHECKOUT, "cluster", scene, seed, console, RECORDS, rate=RATE, triggers=False).run()
-
-
-def show(results: FraudResults, out: Out) -> None:
-    """Print verdict, tables and reasons."""
-    printed(page.text(results), out)
 
 
 @contextmanager
