@@ -129,7 +129,7 @@ def _once(place: Place, arm: Arm, name: str, batches: int) -> dict[str, Any]:
         started.process.kill()
         for left in (Path(_local(place.endpoints, place.scratch, name)), place.scratch / "work" / "spark" / name):
             shutil.rmtree(left, ignore_errors=True)
-    told = [one["ms"] for one in rates.told(started.events) if one["event"] == "batch"][WARM_UP:wanted]
+    told = [one["ms"] for one in rates.read_announced(started.events) if one["event"] == "batch"][WARM_UP:wanted]
     each = [ms["triggerExecution"] for ms in told]
     medians = {step: statistics.median(ms.get(step, 0) for ms in told) for step in STEPS}
     return {"median_ms": medians, "p95_ms": statistics.quantiles(each, n=20)[-1], "each_ms": each}

@@ -127,7 +127,7 @@ def _once(run: Run, arm: str) -> dict[str, Any]:
 
 def _checked(arm: str, batches: Batches, started: Started) -> None:
     """Refuse a run that let another number of ids through than are new."""
-    told = rates.told(started.events)
+    told = rates.read_announced(started.events)
     if arm == OURS:
         accepted = {one["batch"]: one["accepted"] for one in told if one["event"] == "accepted"}
     else:

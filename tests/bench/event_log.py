@@ -157,10 +157,10 @@ def _operators(node: Mapping[str, Any]) -> Iterator[str]:
     if node["children"]:
         yield from _operators(node["children"][0])
     if not node["nodeName"].startswith(_WRAPPERS):
-        yield _told(node)
+        yield _line_of(node)
 
 
-def _told(node: Mapping[str, Any]) -> str:
+def _line_of(node: Mapping[str, Any]) -> str:
     """One line of a node: without numbers of columns and plans, cut where it gets long."""
     text = re.sub(r"#\d+L?|, \[plan_id=\d+\]|, (ENSURE_REQUIREMENTS|REPARTITION_BY_\w+)", "", node["simpleString"])
     text = re.sub(r"\s+", " ", text).strip() or str(node["nodeName"])

@@ -59,13 +59,13 @@ def queries(kept: Kept, place: Place, events: Events, asked: argparse.Namespace)
     )
 
     def ended() -> bool:
-        return any(one["event"] == "ended" for one in rates.told(started.events))
+        return any(one["event"] == "ended" for one in rates.read_announced(started.events))
 
     try:
         wait_for("all queries", QUERY_S * len(VARIANTS) * (len(left) + 1), ended, started.process)
     finally:
         started.process.kill()
-        told = [one for one in rates.told(started.events) if one["event"] == "query"]
+        told = [one for one in rates.read_announced(started.events) if one["event"] == "query"]
         compared(told, events.per_window(copies=True))
         by_group = {query.group: query for query in event_log.read(log)}
         whole = [number for number in left if sum(one["round"] == number for one in told) == len(VARIANTS)]

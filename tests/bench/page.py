@@ -100,7 +100,7 @@ def _section(kept: Mapping[str, Any]) -> str:
     case = facts["case"]
     sizes = ", ".join(f"{size} {facts['settings'][size]:,}" for size in SIZES.get(case, ()))
     versions = facts["versions"]
-    settings = ", ".join(f"{name} {_told(value)}" for name, value in facts["settings"].items() if not _long(value))
+    settings = ", ".join(f"{name} {_words(value)}" for name, value in facts["settings"].items() if not _long(value))
     return (
         f"## {TITLES[case]}{sizes and f': {sizes}'}\n\n"
         f"`make bench CASE={case}` with {settings}.\n\n"
@@ -114,7 +114,7 @@ def _long(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, str) and value.startswith("-"))
 
 
-def _told(value: Any) -> str:
+def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -133,7 +133,7 @@ def _once(filled: Filled, number: int, module: str) -> dict[str, float]:
     started = filled.place.quick_driver(name, module, filled.settings, filled.class_archive)
     try:
         wait_for("an epoch that is not a repeat", RESTART_S, lambda: _fresh(started) is not None, started.process)
-        told = rates.told(started.events)
+        told = rates.read_announced(started.events)
     finally:
         _killed(filled.place, started, name)
     fresh = _fresh(started)
@@ -154,7 +154,9 @@ def _once(filled: Filled, number: int, module: str) -> dict[str, float]:
 
 
 def _fresh(started: Started) -> dict[str, Any] | None:
-    published = [one for one in rates.told(started.events) if one["event"] == "epoch" and one["state"] == "published"]
+    published = [
+        one for one in rates.read_announced(started.events) if one["event"] == "epoch" and one["state"] == "published"
+    ]
     return next((one for one in published if not one["repeat"]), None)
 
 

@@ -57,14 +57,14 @@ def test_the_tables_hold_each_variant_its_ratios_and_the_plan_of_the_first_round
     assert figures["epoch, 1,000 users, as it is"] == [7]
 
 
-def told(arm: str, *found: list[int]) -> dict[str, Any]:
+def read_arm(arm: str, *found: list[int]) -> dict[str, Any]:
     return {"arm": arm, "round": 0, "found": [*found]}
 
 
 def test_a_variant_with_other_counts_is_no_measurement() -> None:
     right, truth = [60_000, 5, 2, 77], {60_000: 5}
-    compared([told("as it is", right), told("not fused", right)], truth)
+    compared([read_arm("as it is", right), read_arm("not fused", right)], truth)
     with pytest.raises(BenchError, match="not fused, round 0: other counts"):
-        compared([told("as it is", right), told("not fused", [60_000, 5, 2, 78])], truth)
+        compared([read_arm("as it is", right), read_arm("not fused", [60_000, 5, 2, 78])], truth)
     with pytest.raises(BenchError, match="as it is, round 0: other counts"):
-        compared([told("as it is", [60_000, 4, 2, 77])], truth)
+        compared([read_arm("as it is", [60_000, 4, 2, 77])], truth)

@@ -104,7 +104,7 @@ def html(page: Page, results: Any, runs: str) -> str:
             (f"make check RUN=runs/{runs}/{results.run}", "judges this run again from its files alone"),
         ],
         about=[
-            ("Plan", {name: _told(value) for name, value in plan.items()}),
+            ("Plan", {name: _words(value) for name, value in plan.items()}),
             ("Machine", {name: value for name, value in machine.items() if name != "versions"}),
             ("Versions", {**machine.get("versions", {}), **results.git}),
         ],
@@ -148,7 +148,7 @@ def _table(title: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) ->
     }
 
 
-def _told(value: Any) -> str:
+def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

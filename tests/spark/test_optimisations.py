@@ -68,7 +68,7 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         assert driver.status() == 0, driver.post_mortem()
     finally:
         driver.kill()
-    told = [one for one in rates.told(folder / "events.jsonl") if one.get("round") == 0]
+    told = [one for one in rates.read_announced(folder / "events.jsonl") if one.get("round") == 0]
     by_group = {each.group: each for each in event_log.read(folder / "log")}
     return Ran({one["arm"]: one["found"] for one in told}, {arm: by_group[group(arm, 0)] for arm in VARIANTS})
 

@@ -44,20 +44,22 @@ def _promises(one: Figures) -> Iterator[Sign]:
 
 
 def _guards(one: Figures, plan: Plan) -> Iterator[Sign]:
-    def seen(says: str, number: int, least: int, of: str) -> Sign:
+    def at_least(says: str, number: int, least: int, of: str) -> Sign:
         return guard(one.semantics, says, number >= least, f"{number:,} {of}")
 
-    yield seen("events were sent", one.due.frauds, 1, "frauds among them")
+    yield at_least("events were sent", one.due.frauds, 1, "frauds among them")
     kills = plan.kills + plan.driver_kills
-    yield seen("something was to fail", kills + (plan.rate > 0), 1, "sorts of failures and kills")
-    yield seen("every kill hit a running batch", one.kills_hit, kills, f"of {kills}")
+    yield at_least("something was to fail", kills + (plan.rate > 0), 1, "sorts of failures and kills")
+    yield at_least("every kill hit a running batch", one.kills_hit, kills, f"of {kills}")
     if plan.rate > 0:
-        yield seen("look-ups failed", one.failed_look_ups, 1, f"of {one.look_ups:,}")
+        yield at_least("look-ups failed", one.failed_look_ups, 1, f"of {one.look_ups:,}")
     if one.semantics == AT_MOST_ONCE:
-        yield seen("events were lost", one.lost, 1, "never counted")
+        yield at_least("events were lost", one.lost, 1, "never counted")
     elif one.semantics == EXACTLY_ONCE:
-        yield seen("events were processed again", one.processed_more, 1, "looked up more than once")
+        yield at_least("events were processed again", one.processed_more, 1, "looked up more than once")
     else:
-        yield seen("events were counted again", one.doubled, 1, "counted more than once")
+        yield at_least("events were counted again", one.doubled, 1, "counted more than once")
     if one.semantics == ACKNOWLEDGED:
-        yield seen("replays came out of order", one.replayed_late, 1, "in a later batch than a later one of their user")
+        yield at_least(
+            "replays came out of order", one.replayed_late, 1, "in a later batch than a later one of their user"
+        )

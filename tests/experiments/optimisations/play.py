@@ -151,12 +151,12 @@ class Play(ArmPlay[PodGround]):
         stage, name = self.ground.stage, self.cast.files[0].stem
         selector = f"{label_of(stage.run)},sparkoperator.k8s.io/app-name={name},spark-role=executor"
 
-        def found() -> dict[str, str]:
+        def running() -> dict[str, str]:
             pods = [one for one in stage.cluster.pods(selector) if one["status"].get("podIP")]
             return {one["status"]["podIP"]: f"{one['metadata']['name']}@{one['metadata']['uid']}" for one in pods}
 
-        stage.cluster.wait_for(f"two executors of {name}", lambda: len(found()) > 1, PODS_S, found)
-        return found()
+        stage.cluster.wait_for(f"two executors of {name}", lambda: len(running()) > 1, PODS_S, running)
+        return running()
 
     def _make_topics(self, pipeline: str) -> None:
         names = [f"{pipeline}.{sink}" for sink in SINKS]

@@ -39,14 +39,14 @@ def reconcile(directory: RunDirectory, ground: Ground, stream: Stream, beside: s
         watch, (driver,) = cast.watch, cast.drivers
         with cast.followed():
             cast.start()
-            watch.wait_for("the batch run", lambda: found(watch.seen) is not None, BATCH_S, driver.alive)
+            watch.wait_for("the batch run", lambda: objects_put(watch.seen) is not None, BATCH_S, driver.alive)
             driver.stop()
         history.end()
-    fetch(directory, ground, found(watch.seen) or ())
+    fetch(directory, ground, objects_put(watch.seen) or ())
     shutil.rmtree(directory.path / "work", ignore_errors=True)
 
 
-def found(seen: Sequence[dict[str, Any]]) -> list[str] | None:
+def objects_put(seen: Sequence[dict[str, Any]]) -> list[str] | None:
     """Names of the objects that the run has put, as it announces when it has ended; None before."""
     return next((event["objects"] for event in seen if event["event"] == RECONCILED), None)
 

@@ -55,7 +55,7 @@ def tables(results: TwoWays) -> list[Table]:
         ),
         levels(
             "Throughput of a burst, records/s",
-            lambda level: _told(level.throughput_per_s, ",.0f"),
+            lambda level: _set_number(level.throughput_per_s, ",.0f"),
             lambda level: level.throughput_per_s,
         ),
         levels(
@@ -75,7 +75,7 @@ def tables(results: TwoWays) -> list[Table]:
                 "topics between operators, KiB": lambda one: (
                     NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}"
                 ),
-                "CPU, s per 1,000 records": lambda one: _told(one.cpu_s_per_1000, ".1f") or NOT_MEASURED,
+                "CPU, s per 1,000 records": lambda one: _set_number(one.cpu_s_per_1000, ".1f") or NOT_MEASURED,
                 "load before and at the end": lambda one: "{:.1f}, {:.1f}".format(*one.load),
             },
         ),
@@ -154,7 +154,7 @@ def _pairs(results: TwoWays) -> Iterator[tuple[str, list[Level | None]]]:
             )
 
 
-def _told(value: float | None, form: str) -> str:
+def _set_number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 

@@ -21,7 +21,7 @@ from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.campaigns.defined import definition_of, file_of, sent_to, without_what_it_lacks
 from tests.harness.campaigns.needed import needed
 from tests.harness.campaigns.options import FAULTS, Campaign
-from tests.harness.campaigns.strikes import told
+from tests.harness.campaigns.strikes import count_by_kind
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -254,7 +254,7 @@ def _played(
         definition=definition,
         deployed=target.values,
     )
-    return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
+    return ClusterRun.of(found, target, programme, seed, console).run(count_by_kind(strikes))
 
 
 def table_of(

@@ -12,7 +12,7 @@ from infra.toolchain.strace import find_strace
 from tests.harness.campaigns.defined import definition_of, file_of, sent_to, without_what_it_lacks
 from tests.harness.campaigns.needed import needed
 from tests.harness.campaigns.options import Campaign
-from tests.harness.campaigns.strikes import told
+from tests.harness.campaigns.strikes import count_by_kind
 from tests.harness.controls.names import EVERY
 from tests.harness.definition.packaged import AnyPipeline, UserCounts
 from tests.harness.mixture import (
@@ -94,4 +94,4 @@ def run(seed: int, asked: Campaign) -> Results | None:
         faketime,
         strace,
         conditions,
-    ).run(told(strikes))
+    ).run(count_by_kind(strikes))

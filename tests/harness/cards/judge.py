@@ -132,7 +132,7 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
     outcomes = Counter(entry.outcome for entry in told)
     codes = Counter(entry.code for entry in told if entry.outcome == "refused")
     charges = _of_balances(book, wanted) if way == RESTRUCTURED else _of_charges(told, wanted)
-    epochs = adding_up.told(events)
+    epochs = adding_up.published_epochs(events)
     return WayResult(
         way=way.name,
         records={name: adding_up.sums(epochs)[name] for name in COUNTS},

@@ -17,7 +17,7 @@ PARTS = (ON_TIME, LATE, DUPLICATE, MALFORMED)
 Row = Mapping[str, Any]
 
 
-def told(events: Iterable[Row]) -> list[Row]:
+def published_epochs(events: Iterable[Row]) -> list[Row]:
     """Every publication of an epoch that a history tells of, repeats among them."""
     return [event for event in events if event["event"] == "epoch" and event.get("state") == "published"]
 

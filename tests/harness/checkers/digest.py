@@ -45,14 +45,14 @@ def add(digests: Iterable[str]) -> str:
         first, second = first + int(found[2], 16), second + int(found[3], 16)
     if len(forms) > 1:
         raise ValueError("digests have two forms, and no sum")
-    return _told("".join(forms), first, second)
+    return _write("".join(forms), first, second)
 
 
 def _is_former(digest: str) -> bool:
     return digest != EMPTY and not digest.startswith(_FORM)
 
 
-def _told(form: str, first: int, second: int) -> str:
+def _write(form: str, first: int, second: int) -> str:
     return f"{form}{first & _BITS:016x}{second & _BITS:016x}"
 
 
@@ -60,7 +60,7 @@ def _summed(rows: Iterable[bytes]) -> str:
     """Two sums modulo 2^64 over the rows, of both halves of their hashes; of no rows it has no form."""
     hashes = [xxh3_128_intdigest(row) for row in rows]
     first, second = sum(hashed >> 64 for hashed in hashes), sum(hashed & _BITS for hashed in hashes)
-    return _told(_FORM if hashes else "", first, second)
+    return _write(_FORM if hashes else "", first, second)
 
 
 def _bytes_of_row(row: tuple[bytes | int, ...]) -> bytes:
@@ -76,7 +76,7 @@ def _former(hashes: Iterable[int]) -> str:
     for hashed in hashes:
         first += hashed
         second += _mixed(hashed ^ _LANE)
-    return _told("", second, first)
+    return _write("", second, first)
 
 
 def _hash(row: bytes) -> int:

@@ -138,7 +138,7 @@ class _Player:
             self.drivers.arm(SIGKILL)
         ends = self.topics.ends(out)
         before = set(self.drivers.executors())
-        batches = self._told()
+        batches = self._count_batches()
         sender.send(records)
         self._sent += len(records)
         self._ids |= {one.id for one in records if one.id is not None}
@@ -217,7 +217,7 @@ class _Player:
     def _mine(self) -> list[dict[str, Any]]:
         return [e for e in self.watch.seen if e["event"] == "batch" and e["control"] == self.control.name]
 
-    def _told(self) -> int:
+    def _count_batches(self) -> int:
         with self.watch.changed:
             return len(self._mine())
 

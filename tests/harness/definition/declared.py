@@ -122,7 +122,7 @@ def _sink(pipeline: Pipeline, to: Destination, of: str, recorded: set[str], tota
     }
 
 
-def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """What the transform makes of records, a line each, in no order."""
     from effectively_once import trial_session  # noqa: PLC0415 - the declaration needs no Spark
     from effectively_once.epoch import rows  # noqa: PLC0415
@@ -141,7 +141,7 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         for one in source
     ]
     judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
-    values = {(one["topic"], one["partition"], one["offset"]): _told(_bytes(one["value"])) for one in source}
+    values = {(one["topic"], one["partition"], one["offset"]): _as_dead_letter(_bytes(one["value"])) for one in source}
     for row in judged.to_pylist():
         place = tuple(row.pop(name) for name in COORDINATES.names)
         reason = row.pop("reason")
@@ -152,7 +152,7 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
 
 
-def _told(value: bytes | None) -> tuple[str | None, str]:
+def _as_dead_letter(value: bytes | None) -> tuple[str | None, str]:
     """As a dead letter has it: a tombstone's null stays null."""
     return (None, TEXT) if value is None else as_text(value)
 
@@ -170,7 +170,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     source, told = map(Path, paths)
     with LinesWriter(told) as lines:
-        for line in given(pipeline, list(read_lines(source))):
+        for line in transform_all(pipeline, list(read_lines(source))):
             lines.write(line)
     return 0
 

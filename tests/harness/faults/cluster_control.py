@@ -41,7 +41,7 @@ class StoppedControl(Lasting):
 
     def arm(self) -> None:
         """Find its processes. Raises ClusterTimeoutError."""
-        self._part.cluster.wait_for(f"{self._part.what} to be ready", self._serves, READY_S, self._part.seen)
+        self._part.cluster.wait_for(f"{self._part.what} to be ready", self._serves, READY_S, self._part.describe)
         self._before = self._part.ready()
         found: dict[str, dict[int, str]] = defaultdict(dict)
         for pod in self._before:
@@ -62,7 +62,7 @@ class StoppedControl(Lasting):
         super().heal()
         what = f"{self._part.what} and the nodes to be well again"
         self._part.cluster.wait_for(
-            what, lambda: self._healing.ended.is_set() or self._serves(), READY_S, self._part.seen
+            what, lambda: self._healing.ended.is_set() or self._serves(), READY_S, self._part.describe
         )
 
     def after(self) -> list[str]:

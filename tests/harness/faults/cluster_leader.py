@@ -53,7 +53,7 @@ class MovedLeaders(Fault):
         """Wait until every copy is in sync, and prepare who is to lead. Raises ClusterTimeoutError."""
         wait_ready(self._brokers, self._healing.ended)
         what = "every copy of the pipeline's partitions to be in sync"
-        self._brokers.cluster.wait_for(what, self._synchronous, READY_S, self._brokers.seen)
+        self._brokers.cluster.wait_for(what, self._synchronous, READY_S, self._brokers.describe)
         try:
             known = self._leaders.led()
             wanted = wanted_of(known)

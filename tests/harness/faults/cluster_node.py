@@ -65,7 +65,7 @@ class RestartedNode(Lasting):
             f"node {self._node} to be well again",
             lambda: self._healing.ended.is_set() or self._well(),
             READY_S,
-            self._seen,
+            self._describe,
         )
 
     def after(self) -> list[str]:
@@ -91,7 +91,7 @@ class RestartedNode(Lasting):
         there = [pod for pod in self._nodes.pods_on(self._node, OURS) if pod.uid in former]
         return [pod.who for pod in there if pod.who == former[pod.uid] or not pod.ready]
 
-    def _seen(self) -> object:
+    def _describe(self) -> object:
         try:
             return self._unwell()
         except (ClusterError, OSError) as error:

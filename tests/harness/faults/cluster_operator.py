@@ -80,7 +80,7 @@ class OperatorWithDriver(Fault):
             "the operator to be ready again",
             lambda: self._healing.ended.is_set() or bool(self._fresh()),
             READY_S,
-            self._operator.seen,
+            self._operator.describe,
         )
 
     def heal(self) -> None:

@@ -128,7 +128,7 @@ class StalledServerPod(StallOfServer, StalledPod):
         self._server, self._picked = server, PickedServer(server, pick, self._healing.ended)
 
     def evidence(self) -> dict[str, Any]:
-        return {**super().evidence(), **self._picked.told}
+        return {**super().evidence(), **self._picked.why}
 
     def _await(self) -> None:
         self._picked.wait_ready()

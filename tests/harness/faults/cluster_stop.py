@@ -52,7 +52,7 @@ class StoppedServerPod(Lasting):
         return self.picked.present()
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._debt.lasted_s, **self.picked.told}
+        return {"stopped_s": self._debt.lasted_s, **self.picked.why}
 
     def _entered(self, pod: ServerPod) -> HeldPod:
         held = server_held(self._server.what, self._server.program, ALONE)

@@ -27,14 +27,14 @@ class Slowable(Protocol):
         """Who is there now, as history names it."""
 
     @property
-    def told(self) -> Mapping[str, Any]:
+    def why(self) -> Mapping[str, Any]:
         """What history is to tell of why it is this one."""
 
 
 class SlowableServer:
     """A server of the embedded stack: there is one."""
 
-    told: ClassVar[Mapping[str, Any]] = {}
+    why: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, server: Restartable) -> None:
         self._server = server

@@ -65,11 +65,11 @@ class Strike(threading.Thread):
         # It takes decisions before anybody here is told that it does: since when, it says itself.
         began: list[int] = []
 
-        def told() -> bool:
+        def began_again() -> bool:
             began[:] = [one for one in [self._outputs.began_ms()] if one is not None and one > at]
             return bool(began)
 
-        wait_for("the result store that was started again", REPLACED_S, told)
+        wait_for("the result store that was started again", REPLACED_S, began_again)
         after = fault.after()
         self._record(who, at, after[0] if after else None, restarted_at=began[0])
 

@@ -66,7 +66,7 @@ class Sender:
             raise RuntimeError(f"the broker did not acknowledge {left + self.failed} records")
 
     def _delivered(self, phase: int, value: bytes) -> Callable[[KafkaError | None, Message], None]:
-        def told(error: KafkaError | None, message: Any) -> None:
+        def note(error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 self.failed += 1
                 return
@@ -81,4 +81,4 @@ class Sender:
                 }
             )
 
-        return told
+        return note

@@ -83,7 +83,7 @@ def done_for(fault: dict[str, Any]) -> str:
     return f"{'SIGSTOP' if kind == 'sigstop' else said}, for {typeset.seconds(still)}"
 
 
-def told(fault: dict[str, Any]) -> str:
+def name_fault(fault: dict[str, Any]) -> str:
     """Say who was struck, and how."""
     return f"{role(text(fault.get('target')))}: {done_for(fault)}"
 

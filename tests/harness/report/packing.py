@@ -45,7 +45,7 @@ class Private:
     value: str
     word: bool = False
 
-    def found(self, content: str) -> str | None:
+    def find(self, content: str) -> str | None:
         """Where it first stands, with what is around it; None when it does not."""
         pattern = re.escape(self.value)
         match = re.search(rf"(?<![\w-]){pattern}(?![\w-])" if self.word else pattern, content)
@@ -168,7 +168,7 @@ def _refuse_commit(run: Path, checkout: Path) -> None:
 def _check(path: Path, content: bytes, private: Sequence[Private]) -> None:
     plain = content.decode(errors="replace")
     for one in private:
-        if (where := one.found(plain)) is not None:
+        if (where := one.find(plain)) is not None:
             raise PackingError(f"{path}, {where}; it is not to be published")
 
 

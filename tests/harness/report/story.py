@@ -127,7 +127,8 @@ def sentence(of: Story) -> str:
     published = of.flow.published[-1][1] if of.flow.published else 0.0
     peak = max(lag(of.flow), key=lambda point: point[1], default=(of.begin, 0.0))
     faults = [
-        f"{naming.told(fault)} at {typeset.moment(real(fault.get('injected_at')), of.start)}" for fault in of.faults
+        f"{naming.name_fault(fault)} at {typeset.moment(real(fault.get('injected_at')), of.start)}"
+        for fault in of.faults
     ]
     told = f"{len(faults)} faults: {'; '.join(faults[:20])}." if faults else "No fault."
     return (

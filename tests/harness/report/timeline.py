@@ -180,7 +180,7 @@ def _marks(of: Story, frame: Frame, x: Scale, top: float) -> tuple[list[Mark], i
     ):
         recovered = real(fault.get("recovered_s"))
         width = round(max(x(injected + (recovered or 0.0) * 1000) - place, 1.0), 1)
-        title = f"fault {number}, {naming.told(fault)}, "
+        title = f"fault {number}, {naming.name_fault(fault)}, "
         title += f"at {typeset.moment(injected, of.start)}, "
         title += "no recovery seen" if recovered is None else f"recovered after {typeset.seconds(recovered)}"
         hit = fault.get("hit") is True

@@ -130,7 +130,7 @@ def read_plan(path: Path) -> Plan:
     try:
         return Plan.model_validate(document)
     except ValidationError as error:
-        raise PlanError("\n  ".join([f"PLAN={path} is no plan:", *_told(error, document)])) from error
+        raise PlanError("\n  ".join([f"PLAN={path} is no plan:", *_mistakes(error, document)])) from error
 
 
 def drawn(seed: int, number: int, stacks: Sequence[Stack]) -> Part:
@@ -151,7 +151,7 @@ def _twice(names: Sequence[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def _told(error: ValidationError, document: object) -> Iterator[str]:
+def _mistakes(error: ValidationError, document: object) -> Iterator[str]:
     """A line a mistake: which part, which field, what it is and what is allowed."""
     for one in error.errors():
         where = [str(step) for step in one["loc"]]

@@ -126,7 +126,7 @@ class Soak:
                 if more(self.state) is not None:
                     break
             self._sum()
-        return self._told(stacks, lost)
+        return self._tell(stacks, lost)
 
     def _next(self, stacks: Sequence[Stack], lost: Collection[str], more: More) -> Part | None:
         part = self.state.next_part(stacks, lost)
@@ -165,7 +165,7 @@ class Soak:
         except campaign.CampaignError as error:
             raise SoakError(f"{error}; put it back, or begin another soak (AT=another folder)") from error
 
-    def _told(self, stacks: Collection[Stack], lost: Collection[str]) -> Verdict:
+    def _tell(self, stacks: Collection[Stack], lost: Collection[str]) -> Verdict:
         verdict = self.state.verdict(stacks)
         for one in self.state.parts:
             standing = self.state.standing(one.name)

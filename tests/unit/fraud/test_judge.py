@@ -40,7 +40,7 @@ def of(change: dict[str, Any], at: int = 3) -> Callable[[list[Row]], object]:
 def held(run: Path, number: int) -> None:
     """Have the aggregator tell during the store's absence how many it holds."""
 
-    def told(found: list[Row]) -> None:
+    def change(found: list[Row]) -> None:
         fall = next(one for one in found if one["event"] == "fault" and one["target"] == STORE)
         found.insert(
             found.index(fall),
@@ -54,7 +54,7 @@ def held(run: Path, number: int) -> None:
             },
         )
 
-    events(run, told)
+    events(run, change)
 
 
 def test_a_store_that_is_back_at_once_may_be_told_of_either_way_and_what_is_held_is_bounded(run: Path) -> None:

@@ -22,7 +22,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.aftermath import shown_by
 from tests.harness.campaigns.demo import CLAIM, CLAIM_BEYOND, Demo
-from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, one_of, told
+from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, count_by_kind, one_of
 from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE
 from tests.harness.cut_sorts import SHORT_S as CUTS_S
 from tests.harness.definition.packaged import SHARDS
@@ -202,4 +202,4 @@ def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
 
 
 def test_strikes_are_told_in_one_line() -> None:
-    assert told([KILL, EMBEDDED["broker-kill"], KILL]) == "1 broker-kill, 2 executor-kill"
+    assert count_by_kind([KILL, EMBEDDED["broker-kill"], KILL]) == "1 broker-kill, 2 executor-kill"

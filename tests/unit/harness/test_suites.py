@@ -137,7 +137,7 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
     where = "tests.harness.campaigns.acceptance."
 
-    def told(suite: Suite, seed: int, of: Platform | None) -> Programme:
+    def ask(suite: Suite, seed: int, of: Platform | None) -> Programme:
         given.append(of)
         return programme_of(suite, seed, of)
 
@@ -146,7 +146,7 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     monkeypatch.setattr(f"{where}Cluster", lambda *_: type("C", (), {"reader": None}))
     monkeypatch.setattr(f"{where}Nodes.here", lambda *_: nodes)
     monkeypatch.setattr(f"{where}Platform.of", lambda *of: platform if of[-1] is nodes else None)
-    monkeypatch.setattr(f"{where}programme_of", told)
+    monkeypatch.setattr(f"{where}programme_of", ask)
     run = type("R", (), {"run": lambda _, says: given.append(says)})()
     monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: run)
     on_this_machine("smoke", 7, cast("Console", None))

@@ -26,7 +26,7 @@ from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_reader import found, rows_of
+from tests.unit.library.test_reader import counts_of, rows_of
 
 LAYOUT = Layout("clicks")
 
@@ -64,7 +64,7 @@ def goes_on(store: ListedStore, until: int) -> None:
         if step == "published" and chain.recorded(driver.held.head, driver._published).last_recorded >= until - 1:
             break
     driver.stop()
-    assert found(rows_of(store)) == global_counts(until)
+    assert counts_of(rows_of(store)) == global_counts(until)
 
 
 def head_of(store: MemoryStore) -> Head:
@@ -113,7 +113,7 @@ def test_a_declared_epoch_is_published_again_after_a_restore() -> None:
     declared = head_of(again).declared
     assert declared is not None
     assert declared.epoch == 6
-    assert found(rows_of(again)) == global_counts(6)
+    assert counts_of(rows_of(again)) == global_counts(6)
     goes_on(again, 9)
 
 
@@ -290,7 +290,7 @@ def test_output_below_the_floor_can_be_left_out() -> None:
     again = restored(taken(source, all_output=False))
     rows = rows_of(again)
     assert (rows.first, rows.last) == (floor, 11)
-    assert found(rows) == [row for row in global_counts(12) if row[0] >= floor]
+    assert counts_of(rows) == [row for row in global_counts(12) if row[0] >= floor]
 
 
 CHECKPOINT = {
