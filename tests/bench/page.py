@@ -53,21 +53,21 @@ def measure(asked: argparse.Namespace) -> str:
     to = asked.docs / EVIDENCE
     to.mkdir(parents=True, exist_ok=True)
     # The oldest first: the newest of a name is what stays.
-    for each in finished(asked.runs):
+    for each in find_finished(asked.runs):
         if case_of(facts := _read(each / FACTS)) in TITLES:
-            name, table = named(facts), (each / TABLE).read_text().strip()
+            name, table = name_of(facts), (each / TABLE).read_text().strip()
             document = {"facts": facts, "table": table.split("\n"), "samples": Kept(each).samples()}
             (to / f"{name}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
             shutil.copy(each / FIGURE, to / f"{name}.svg")
             if (each / PLANS).exists():
                 shutil.copy(each / PLANS, to / f"{name}-{PLANS}")
     page = asked.docs / PAGE
-    page.write_text(written(to))
+    page.write_text(render(to))
     sys.stdout.write(f"{page.relative_to(asked.docs)}\n")
     return ""
 
 
-def finished(runs: Path) -> Iterator[Path]:
+def find_finished(runs: Path) -> Iterator[Path]:
     """Folders of measurements that came to their end, oldest first."""
     yield from sorted(table.parent for table in runs.glob(f"*/{TABLE}"))
 
@@ -77,12 +77,12 @@ def case_of(facts: Mapping[str, Any]) -> str:
     return str(facts["case"])
 
 
-def named(facts: Mapping[str, Any]) -> str:
+def name_of(facts: Mapping[str, Any]) -> str:
     """Name of a measurement's evidence: its case, and its sizes where these make it another measurement."""
     return "-".join([facts["case"], *(str(facts["settings"][size]) for size in SIZES.get(facts["case"], ()))])
 
 
-def written(evidence: Path) -> str:
+def render(evidence: Path) -> str:
     """Return the page: a section for each measurement of which there is evidence, case by case, the smaller first."""
     there = [_read(path) for path in evidence.glob("*.json")]
     if not there:
@@ -106,7 +106,7 @@ def _section(kept: Mapping[str, Any]) -> str:
         f"`make bench CASE={case}` with {settings}.\n\n"
         f"{table}\n\n"
         f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB; Spark {versions['spark']}, Kafka "
-        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{named(facts)}.svg)\n"
+        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{name_of(facts)}.svg)\n"
     )
 
 

@@ -57,12 +57,12 @@ def read_announced(path: Path) -> list[dict[str, Any]]:
 def epochs(path: Path) -> list[Seen]:
     """Rows after each published epoch of a pipeline of ours."""
     found = [one for one in read_announced(path) if one["event"] == "epoch" and one["state"] == "published"]
-    return _cumulated((float(one["t"]), int(one["in"])) for one in found)
+    return _cumulate((float(one["t"]), int(one["in"])) for one in found)
 
 
 def batches(path: Path) -> list[Seen]:
     """Rows after each batch of plain Spark, as `spark_arm.watched` announces them."""
-    return _cumulated(
+    return _cumulate(
         (float(one["ended_ms"]), int(one["rows"])) for one in read_announced(path) if one["event"] == "batch"
     )
 
@@ -79,6 +79,6 @@ def until_all(read: Callable[[], list[Seen]], total: int, within_s: float, proce
     return seen
 
 
-def _cumulated(steps: Iterable[tuple[float, int]]) -> list[Seen]:
+def _cumulate(steps: Iterable[tuple[float, int]]) -> list[Seen]:
     ordered = list(steps)
     return [Seen(t, rows) for (t, _), rows in zip(ordered, accumulate(rows for _, rows in ordered), strict=True)]

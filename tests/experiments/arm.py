@@ -88,13 +88,13 @@ class ArmPlay(ABC, Generic[G]):
         self.ground.create(self.directory, roles[0], partitions)
         self.cast = cast = self.ground.cast(self.directory, self.history, module, roles, **asked)
         pipeline = roles[0].settings["pipeline"]
-        with cast.followed(), self.directory.sent_writer() as lines:
+        with cast.following(), self.directory.sent_writer() as lines:
             self.sender = Sender(
                 kafka_producer(self.ground.endpoints.kafka_bootstrap),
                 lines,
                 Pacer(Pace(horizon_ms=None, max_outstanding=OUTSTANDING)),
-                settled(partitions),
-                unacknowledged=unacknowledged(self.history),
+                settle_at_once(partitions),
+                unacknowledged=note_unacknowledged(self.history),
                 stop=self.stop,
                 target=Target(pipeline, partitions, DRAIN_S),
             )
@@ -148,13 +148,13 @@ class ArmPlay(ABC, Generic[G]):
         return told >= len(self.cast.drivers)
 
 
-def settled(partitions: int) -> Callable[[], Progress]:
+def settle_at_once(partitions: int) -> Callable[[], Progress]:
     """Progress where there is no chain to wait for: what was sent counts as settled at once; the arm waits itself."""
     progress = Progress(ends=dict.fromkeys(range(partitions), 2**62))
     return lambda: progress
 
 
-def unacknowledged(history: History) -> Callable[[Planned, str], None]:
+def note_unacknowledged(history: History) -> Callable[[Planned, str], None]:
     """Write down what the broker does not acknowledge."""
 
     def note(record: Planned, error: str) -> None:
@@ -167,10 +167,10 @@ def wait_until_done(cast: Cast, who: str, records: int) -> None:
     """Wait until the job of a single driver is done with so many records. Raises WaitTimedOutError."""
     watch, (drivers,) = cast.watch, cast.drivers
     done = f"{who} to be done with {records:,} records"
-    watch.wait_for(done, lambda: done_with(watch.seen) >= records, DRAIN_S, drivers.alive)
+    watch.wait_for(done, lambda: count_done(watch.seen) >= records, DRAIN_S, drivers.alive)
 
 
-def done_with(seen: Sequence[dict[str, Any]]) -> int:
+def count_done(seen: Sequence[dict[str, Any]]) -> int:
     """Return how many records a job is done with, by what it has announced.
 
     Epochs of the library tell how many records each has read, again when they are repeated. The other jobs tell the sum

@@ -83,7 +83,9 @@ class EmbeddedGround:
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         home = self._home(directory, hold.env, asked)
         drivers = tuple(SupervisedDrivers(home, module, watch.path, history=history, say=self.say) for _ in roles)
-        paths = tuple(written(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles)
+        paths = tuple(
+            write_settings(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles
+        )
         return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
 
     def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
@@ -91,7 +93,9 @@ class EmbeddedGround:
         library = self.addresses | dict(role.settings)
         path = directory.path.absolute() / "settings-create.json"
         directory.write_json(path, library)
-        self._home(directory, {}, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
+        self._home(directory, {}, {}).create(
+            path, partitions, write_settings(directory, role, library | dict(role.own))
+        )
 
     @property
     def addresses(self) -> dict[str, Any]:
@@ -121,7 +125,7 @@ class EmbeddedGround:
         )
 
 
-def written(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
+def write_settings(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
     """Write the settings file of a role; where it is."""
     path = directory.path.absolute() / ("settings.json" if role.name == "driver" else f"settings-{role.name}.json")
     directory.write_json(path, settings)

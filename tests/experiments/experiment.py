@@ -73,7 +73,7 @@ class Experiment(Generic[P, F]):
 
     def left(self, run: Path, plan: P) -> list[str]:
         """Arms that were not played to their end."""
-        return [arm for arm in self.arms(plan) if not ended(run / arm / FACTS)]
+        return [arm for arm in self.arms(plan) if not has_ended(run / arm / FACTS)]
 
     def judge(self, run: Path) -> Results[P, F]:
         """Compute the results of a run from its files. Raises EvidenceError: there is no manifest that can be read."""
@@ -115,7 +115,7 @@ class Experiment(Generic[P, F]):
             (run / name).write_text(content.rstrip("\n") + "\n")
 
 
-def ended(facts: Path) -> bool:
+def has_ended(facts: Path) -> bool:
     """Whether an arm was played to its end, by its facts."""
     try:
         told = orjson.loads(facts.read_bytes())

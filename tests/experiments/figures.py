@@ -143,7 +143,7 @@ def faults_in(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [one for one in events if one["event"] == "fault"]
 
 
-def summed(records: Mapping[str, int], complaints: Sequence[str]) -> str:
+def describe_sums(records: Mapping[str, int], complaints: Sequence[str]) -> str:
     """Say how the counts of all epochs add up, or the first that does not."""
     parts = ", ".join(f"{records.get(part, 0):,} {part}" for part in adding_up.PARTS)
     return complaints[0] if complaints else f"{records.get('in', 0):,} = {parts}"

@@ -92,7 +92,7 @@ class Cast:
     cpu: Cpu | None
 
     @contextmanager
-    def followed(self) -> Iterator[None]:
+    def following(self) -> Iterator[None]:
         """Follow what they announce, and have none of them left afterwards."""
         with ExitStack() as held:
             held.callback(self.watch.stop)

@@ -12,7 +12,7 @@ from tests.experiments.experiment import Experiment
 from tests.experiments.page import IN_PODS
 from tests.experiments.pods import pods
 from tests.experiments.results import Results
-from tests.experiments.run_folder import begun
+from tests.experiments.run_folder import begin
 from tests.harness.play.room import Found
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class InPods:
         command = f"make acceptance SUITE=jobs JOB={one.name} SEED={seed}"
         with Found.alone(command, console) as found:
             found.target()
-            path = begun(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
+            path = begin(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
             console.say(f"run {path.relative_to(CHECKOUT)}")
             with pods(path, seed, console, found, one.needs) as ground:
                 one.play(path, plan, one.arms(plan), ground, console)

@@ -11,7 +11,7 @@ from jinja2 import FileSystemLoader
 
 from tests.bench.table import table
 from tests.experiments.figures import Latency, Sign
-from tests.experiments.plot import NARROW, WIDE, Plot, drawn
+from tests.experiments.plot import NARROW, WIDE, Plot, draw
 from tests.harness import report
 from tests.harness.report.page import TEMPLATES, VERDICTS
 from tests.harness.report.typeset import date, moment_of, words
@@ -56,10 +56,10 @@ class Page:
 def markdown(page: Page, results: Any) -> str:
     """Return tables and what was judged, in Markdown."""
     parts = [f"{title}\n\n{table(heading, rows)}" for title, heading, rows in page.tables(results)]
-    return "\n\n".join([*parts, "\n".join(judged(page, results))])
+    return "\n\n".join([*parts, "\n".join(list_judged(page, results))])
 
 
-def judged(page: Page, results: Any) -> list[str]:
+def list_judged(page: Page, results: Any) -> list[str]:
     """Return a line for each promise, for each guard that does not hold and each arm that is not whole; the verdict."""
     promises = [one for one in results.signs if one.promise]
     lines = [f"{'✓' if one.holds else '✗'} {page.name(one.of)} {one.says}: {one.found}" for one in promises]
@@ -91,7 +91,7 @@ def html(page: Page, results: Any, runs: str) -> str:
         ],
         facts=_facts(results),
         plots=[
-            (one.title, [drawn(one, frame) for frame in (WIDE, NARROW)])
+            (one.title, [draw(one, frame) for frame in (WIDE, NARROW)])
             for one in page.plots(results)
             if any(one.rows.values())
         ],

@@ -14,7 +14,7 @@ from infra.embedded.job import RunError
 from infra.embedded.spark import EXECUTORS
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
-from tests.experiments.embedded import written
+from tests.experiments.embedded import write_settings
 from tests.experiments.ground import Asked, Cast, Role
 from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.events import Watch
@@ -26,7 +26,7 @@ from tests.harness.adapters.service_policies import policies
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
 from tests.harness.platform_sorts import RESULT_STORE
-from tests.harness.play.room import Found, staged
+from tests.harness.play.room import Found, make_room
 from tests.harness.play.stage import CREATE_S, Stage, names
 from tests.harness.run_directory import RunDirectory
 
@@ -87,7 +87,7 @@ class PodGround:
             own = {**values, **self._of(role), "name": named}
             drivers.append(self.stage.supervised(settings, watch, history, directory.logs, **own))
             whole = settings.model_dump(mode="json")
-            written(directory, role, {**whole, **role.own})
+            write_settings(directory, role, {**whole, **role.own})
             path = directory.path.absolute() / "work" / f"{named}.json"
             directory.write_json(path, whole)
             paths.append(path)
@@ -130,7 +130,7 @@ def pods(path: Path, seed: int, console: Console, found: Found, needs: str | Non
         NotDeployedError: there is no pipeline to take.
         RunError: the platform has no PostgreSQL of its own.
     """
-    with staged(found, found.target(), seed, console, RunDirectory(path)) as stage:
+    with make_room(found, found.target(), seed, console, RunDirectory(path)) as stage:
         stage.cluster.apply(policies(stage.run, stage.target.values))
         if needs is None:
             yield PodGround(stage, None)

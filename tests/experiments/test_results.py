@@ -12,19 +12,19 @@ import pytest
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, EXACTLY_ONCE
 from tests.experiments import page
 from tests.experiments.__main__ import main
-from tests.experiments.compare.fabricate import made as compare
+from tests.experiments.compare.fabricate import fabricate_run as compare
 from tests.experiments.figures import FACTS
 from tests.experiments.kinds import EXPERIMENTS, experiment
-from tests.experiments.optimisations.fabricate import made as optimisations
+from tests.experiments.optimisations.fabricate import fabricate_run as optimisations
 from tests.experiments.reconcile import fabricate as reconcile
 from tests.experiments.run_folder import MANIFEST, PAGE, RESULTS, TABLE
-from tests.experiments.two_ways.fabricate import made as two_ways
+from tests.experiments.two_ways.fabricate import fabricate_run as two_ways
 from tests.harness.results import Verdict
 
 MADE: dict[str, Callable[[Path], Path]] = {
     "compare": compare,
     "two_ways": two_ways,
-    "reconcile": lambda path: reconcile.written(path, reconcile.made()),
+    "reconcile": lambda path: reconcile.write_run(path, reconcile.play()),
     "optimisations": optimisations,
 }
 

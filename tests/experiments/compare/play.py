@@ -18,7 +18,7 @@ from tests.experiments.compare.outputs import Outputs
 from tests.experiments.compare.plan import BURST, EPOCH_ROWS, LATENESS_MS, STRUCK, WARM_UP, Plan
 from tests.experiments.ground import Ground, Role
 from tests.experiments.kills import Gate, Kills
-from tests.experiments.pace import paced
+from tests.experiments.pace import pace_out
 from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.act import PARTITIONS
 from tests.harness.run_directory import RunDirectory
@@ -72,9 +72,9 @@ class Play(ArmPlay[Ground]):
             for part, numbers in self.plan.parts.items():
                 records: Iterable[Planned] = islice(stream, len(numbers))
                 if part not in (WARM_UP, BURST):
-                    records = paced(records, self.plan.pace, self.stop)
+                    records = pace_out(records, self.plan.pace, self.stop)
                 with self.part(part, f"{len(numbers):,} records, {part}"):
-                    (self._struck if part == STRUCK else self._send)(records, len(numbers))
+                    (self._strike if part == STRUCK else self._send)(records, len(numbers))
             self.history.record("phase", phase="drain")
             latest = self.sender.last_event_time_ms
             assert latest is not None, "there are transactions among so many records"
@@ -106,7 +106,7 @@ class Play(ArmPlay[Ground]):
             {"semantics": self.name, **own},
         )
 
-    def _struck(self, records: Iterable[Planned], number: int) -> None:
+    def _strike(self, records: Iterable[Planned], number: int) -> None:
         """Send records while look-ups fail and processes are killed."""
         self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
         kills = Kills(self.plan.strikes, self.cast, LOOK_UPS, history=self.history, say=self.console.say)

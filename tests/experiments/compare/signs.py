@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, AT_MOST_ONCE, CHECKPOINTED, EXACTLY_ONCE
 from tests.experiments.compare.figures import Figures
 from tests.experiments.compare.plan import Plan
-from tests.experiments.figures import Sign, guard, promise, summed
+from tests.experiments.figures import Sign, describe_sums, guard, promise
 
 AT_LEAST_ONCE = (ACKNOWLEDGED, CHECKPOINTED)
 
@@ -38,7 +38,7 @@ def _promises(one: Figures) -> Iterator[Sign]:
         yield promise(name, "equals", not any(errors.values()), told)
         yield promise(name, "loses no event", one.lost == 0, never)
         says = "accounts for every record: in = on time + late + duplicate + malformed"
-        yield promise(name, says, bool(one.records) and not one.complaints, summed(one.records, one.complaints))
+        yield promise(name, says, bool(one.records) and not one.complaints, describe_sums(one.records, one.complaints))
     says = "counts nothing that was not sent, nor otherwise than the result store has it"
     yield promise(name, says, one.phantoms == 0, f"{one.phantoms:,} phantoms")
 

@@ -17,7 +17,7 @@ from tests.bench.optimisations_table import QUERY
 from tests.bench.place import SINKS
 from tests.bench.s1_arms import LATENESS_MS, SHARDS
 from tests.bench.s1_events import PARTITIONS, WINDOW_MS, fill
-from tests.experiments.arm import ArmPlay, done_with
+from tests.experiments.arm import ArmPlay, count_done
 from tests.experiments.ground import Role
 from tests.experiments.optimisations.figures import COUNTED, LOG, Facts
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND, Actor, Plan
@@ -76,7 +76,7 @@ class Play(ArmPlay[PodGround]):
             self.directory, self.history, actor.module, [role], files=FILES, chart=self._chart(folder)
         )
         watch, told = self.cast.watch, "query" if actor.arm is None else "epoch"
-        with self.cast.followed():
+        with self.cast.following():
             self.cast.start()
             watch.wait_for(
                 f"the first {told}",
@@ -144,7 +144,7 @@ class Play(ArmPlay[PodGround]):
     def _done(self, seen: list[dict[str, Any]]) -> bool:
         if self.actor.arm is None:
             return any(one["event"] == "ended" for one in seen)
-        return done_with(seen) >= self.plan.records
+        return count_done(seen) >= self.plan.records
 
     def _executors(self) -> dict[str, str]:
         """Wait for the pods of both executors; address -> name@uid. Raises ClusterTimeoutError."""

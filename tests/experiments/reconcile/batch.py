@@ -37,7 +37,7 @@ def reconcile(directory: RunDirectory, ground: Ground, stream: Stream, beside: s
         role = Role(stream.role.settings, {"beside": [beside]}, "batch")
         cast = ground.cast(directory, history, MODULE, [role], executors=1)
         watch, (driver,) = cast.watch, cast.drivers
-        with cast.followed():
+        with cast.following():
             cast.start()
             watch.wait_for("the batch run", lambda: objects_put(watch.seen) is not None, BATCH_S, driver.alive)
             driver.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from infra.embedded.job import RunError
-from tests.experiments.arm import unacknowledged
+from tests.experiments.arm import note_unacknowledged
 from tests.experiments.ground import Ground, Role
 from tests.experiments.reconcile.batch import reconcile
 from tests.experiments.reconcile.figures import BATCH, DEAD_LETTER
@@ -115,7 +115,7 @@ class Play:
                 lines,
                 Pacer(subject.pace),
                 chain.progress,
-                unacknowledged=unacknowledged(history),
+                unacknowledged=note_unacknowledged(history),
                 stop=self.stop,
                 target=Target(self.topic, PARTITIONS, SENT_S),
             )

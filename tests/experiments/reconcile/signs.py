@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.experiments.figures import Sign, guard, promise, summed
+from tests.experiments.figures import Sign, describe_sums, guard, promise
 from tests.experiments.reconcile.figures import BATCH, Figures, Stream
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.experiments.strikes import DRIVER
@@ -41,7 +41,7 @@ def _exactly(found: Figures, one: Stream) -> Iterator[Sign]:
     late = f"{found.late_sent:,} sent too late, {found.late_otherwise:,} otherwise"
     yield promise(EXACTLY_ONCE, says, found.late_otherwise == 0, late)
     says = "accounts for every record: in = on time + late + duplicate + malformed"
-    yield promise(EXACTLY_ONCE, says, not found.complaints, summed(found.records, found.complaints))
+    yield promise(EXACTLY_ONCE, says, not found.complaints, describe_sums(found.records, found.complaints))
     says = "takes a record until the watermark is at window end + allowed lateness, and none then"
     became = {one.distance_ms: one.became for one in found.attempts}
     told = ", ".join(f"{at:+} ms {what}" for at, what in sorted(became.items())) or "nothing"

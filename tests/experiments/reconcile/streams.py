@@ -76,7 +76,7 @@ class Stream:
             )
             watch, (drivers,) = self.cast.watch, self.cast.drivers
             kills = Kills(self.strikes, self.cast, EPOCHS, history=history, say=self.console.say)
-            with self.cast.followed():
+            with self.cast.following():
                 try:
                     self.cast.start()
                     watch.wait_for("the driver", lambda: bool(watch.seen), self.ground.driver_s, drivers.alive)

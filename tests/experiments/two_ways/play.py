@@ -15,7 +15,7 @@ from infra.console import Console
 from infra.embedded.process import ServerError
 from tests.experiments.arm import DRAIN_S, ArmPlay
 from tests.experiments.ground import Ground, Role
-from tests.experiments.pace import paced
+from tests.experiments.pace import pace_out
 from tests.experiments.two_ways.figures import Facts
 from tests.experiments.two_ways.kills import OperatorKills
 from tests.experiments.two_ways.outputs import Outputs
@@ -122,7 +122,9 @@ class Play(ArmPlay[Ground]):
         )
         kills.start()
         try:
-            self._send(part, paced(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records))
+            self._send(
+                part, pace_out(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records)
+            )
         finally:
             kills.ended()
 

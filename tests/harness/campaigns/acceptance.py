@@ -73,7 +73,7 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         platform: what may be struck beside executors, and the driver with it; None: neither.
     """
     nodes = int(platform is not None and platform.nodes is not None)
-    strikes = suite.drawn(seed, None if platform is None else platform.servers, nodes)
+    strikes = suite.draw(seed, None if platform is None else platform.servers, nodes)
     others = any(one.target not in (EXECUTOR, EVERY_EXECUTOR) or one.kind == STALL for one in strikes)
     beyond = platform if others else None
     planned = at_their_steps(plan_of(seed, strikes, SHARDS), seed, EARLY_STEPS)

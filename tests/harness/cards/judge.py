@@ -91,7 +91,7 @@ def judge(run: Path) -> CardResults:
 def wrong(result: WayResult) -> Iterator[str]:
     """What refutes the claim."""
     if result.records != result.records_due:
-        yield f"of the records became {_said(result.records)}; due are {_said(result.records_due)}"
+        yield f"of the records became {_say(result.records)}; due are {_say(result.records_due)}"
     yield from result.complaints
     if result.missing:
         yield f"{result.missing} transactions were not charged"
@@ -120,11 +120,11 @@ def not_shown(result: WayResult, kills: int) -> Iterator[str]:
         yield "no balance came after a newer one, so none was refused"
 
 
-def _said(counts: Mapping[str, int]) -> str:
+def _say(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
-def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mapping[str, Any]]) -> WayResult:
+def count(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mapping[str, Any]]) -> WayResult:
     """Count what a journal and a history say against what is due."""
     book = Book(wanted.balances)
     for entry in told:
@@ -143,7 +143,7 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
         **charges,
         balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
         repeated=outcomes["repeated"],
-        repeated_by_replay=_recognised(told),
+        repeated_by_replay=_count_recognised(told),
         stale=codes["stale_version"],
         refused=outcomes["refused"] - codes["stale_version"],
         withheld=sum(entry.late for entry in told),
@@ -153,7 +153,7 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
     )
 
 
-def _recognised(told: Sequence[Entry]) -> int:
+def _count_recognised(told: Sequence[Entry]) -> int:
     """Repeated calls of another run of the step than the one whose call took effect."""
     effective: dict[object, str] = {}
     found = 0
@@ -218,7 +218,7 @@ def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[Way
     if way == KEYED and not all(isinstance(entry.call, Charge) and entry.call.key for entry in told):
         raise EvidenceError("the journal holds calls without a key", directory.path / JOURNAL, _TODO)
     wanted = due((_payload(row) for row in sent), card_names(CARDS), manifest.started_at)
-    return counted(way, told, wanted, events), events[-1]["t"]
+    return count(way, told, wanted, events), events[-1]["t"]
 
 
 def _payload(row: Mapping[str, Any]) -> dict[str, Any]:

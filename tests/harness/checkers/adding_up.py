@@ -22,7 +22,7 @@ def published_epochs(events: Iterable[Row]) -> list[Row]:
     return [event for event in events if event["event"] == "epoch" and event.get("state") == "published"]
 
 
-def recorded(epochs: Iterable[EpochRecord]) -> list[Row]:
+def recorded_epochs(epochs: Iterable[EpochRecord]) -> list[Row]:
     """What a chain records of its epochs, under the same names."""
     return [{"epoch": record.epoch, **record.counts.model_dump(by_alias=True)} for record in epochs]
 

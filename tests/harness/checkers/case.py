@@ -198,13 +198,13 @@ def place_of(sink: str, row: dict[str, Any]) -> str:
     return f"{at}, epoch {row.get('epoch')}"
 
 
-def refuted(name: str, number: int, says: str, *groups: Sequence[str], verdict: Verdict = Verdict.FAIL) -> Oracle:
+def refute(name: str, number: int, says: str, *groups: Sequence[str], verdict: Verdict = Verdict.FAIL) -> Oracle:
     """What an oracle or a guard finds that has complaints; of each group the first are its evidence."""
-    evidence = tuple(line for group in groups for line in clipped(list(group[:FIRST]), len(group)))
+    evidence = tuple(line for group in groups for line in clip(list(group[:FIRST]), len(group)))
     return Oracle(name=name, number=number, verdict=verdict, says=says, evidence=evidence)
 
 
-def clipped(evidence: list[str], total: int) -> tuple[str, ...]:
+def clip(evidence: list[str], total: int) -> tuple[str, ...]:
     """Return the first pieces of evidence, and how many more there are."""
     more = total - len(evidence)
     return (*evidence, f"... and {more} more") if more > 0 else tuple(evidence)

@@ -12,7 +12,7 @@ import orjson
 from tests.harness.checkers import chain, loss, multiset, vacuity
 from tests.harness.checkers.case import UNSEEN, Case, coordinate_text
 from tests.harness.checkers.declared import Coordinate, Declaration, Due, Given, Replayed, Sink, identity, replay
-from tests.harness.checkers.whole_row import unfolded
+from tests.harness.checkers.whole_row import unfold
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import OWN_PIPELINE, Oracle, Output
 from tests.harness.run_directory import read_lines
@@ -109,7 +109,7 @@ class DueRows:
         return None
 
     def _own(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        return unfolded(row) if self._sink.kind == "kafka" else row
+        return unfold(row) if self._sink.kind == "kafka" else row
 
     def describe(self, key: Any) -> str:
         named = coordinate_text(key) if len(key) == 3 else f"key {key[0]!r} window {key[1]}"

@@ -45,12 +45,12 @@ def fields_of(row: Row, schema: SinkSchema) -> dict[str, Any]:
     """
     if schema.kind == "kafka":
         _beside(row)
-        if (own := unfolded(row)) is not row:
+        if (own := unfold(row)) is not row:
             return dict(own)
     return {name: value for name, value in row.items() if name not in _READ[schema.kind]}
 
 
-def unfolded(row: Row) -> Row:
+def unfold(row: Row) -> Row:
     """Return a message as observed, or the fields of its value alone where the whole value was kept."""
     beside = row.get("message")
     if not isinstance(beside, dict) or "value" not in beside:

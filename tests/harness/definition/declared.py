@@ -38,7 +38,7 @@ class NotJudgedError(Exception):
     """A declaration of which nothing can be judged; the message says why."""
 
 
-def declared(pipeline: Pipeline) -> dict[str, Any]:
+def describe(pipeline: Pipeline) -> dict[str, Any]:
     """The declaration as JSON: what the reference needs, settings that it gives, and names of all sinks.
 
     Raises:
@@ -59,13 +59,13 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
             "by": each.by,
             "values": {name: (value.merge, value.column) for name, value in each.values.items()},
         }
-        if (why := _unjudged_windows(each)) is not None:
+        if (why := _why_unjudged_windows(each)) is not None:
             left_out[each.to.name] = why
         else:
             sinks.append(_sink(pipeline, each.to, each.name, recorded))
         sinks += [_sink(pipeline, each.totals, each.name, recorded, totals=True)] if each.totals else []
     for to in pipeline.rows:
-        if (why := _unjudged(to)) is not None:
+        if (why := _why_unjudged(to)) is not None:
             left_out[to.name] = why
         else:
             sinks.append(_sink(pipeline, to, "rows", recorded))
@@ -91,7 +91,7 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _unjudged_windows(each: Windowed) -> str | None:
+def _why_unjudged_windows(each: Windowed) -> str | None:
     """Why a sink of aggregates cannot be compared; None where it can."""
     to = each.to
     if isinstance(to, ToKafka) and to.value:
@@ -99,7 +99,7 @@ def _unjudged_windows(each: Windowed) -> str | None:
     return "its columns leave key and window out" if to.columns and {each.by, WINDOW_START} - {*to.columns} else None
 
 
-def _unjudged(to: Destination) -> str | None:
+def _why_unjudged(to: Destination) -> str | None:
     """Why a sink of rows cannot be compared; None where it can."""
     if isinstance(to, ToKafka):
         return _NO_JSON if to.value else None
@@ -166,7 +166,7 @@ def main(arguments: Sequence[str]) -> int:
     what, job, *paths = arguments
     pipeline = imported(job)
     if what == "declaration":
-        sys.stdout.write(orjson.dumps(declared(pipeline)).decode() + "\n")
+        sys.stdout.write(orjson.dumps(describe(pipeline)).decode() + "\n")
         return 0
     source, told = map(Path, paths)
     with LinesWriter(told) as lines:

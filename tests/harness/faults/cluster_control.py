@@ -13,7 +13,7 @@ from tests.harness.adapters.cluster import ready
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
-from tests.harness.faults.fault import Lasting, missed, now_ms
+from tests.harness.faults.fault import Lasting, as_miss, now_ms
 from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 API_OUTAGE_S, DNS_OUTAGE_S = 60.0, 60.0
@@ -82,7 +82,7 @@ class StoppedControl(Lasting):
 
     def _stop(self) -> None:
         for node, containers in self._found.items():
-            with missed(f"{self._part.what} was not stopped", EngineError):
+            with as_miss(f"{self._part.what} was not stopped", EngineError):
                 self._nodes.stop(node, containers, self._seconds + SPARE_S)
 
     def _continue(self) -> None:

@@ -12,7 +12,7 @@ from infra.cluster.api import ClusterError
 from tests.harness.adapters.armed import ArmedSignal
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.server_pods import READY_S, Pick, ServerPod, ServerPods
-from tests.harness.faults.fault import Fault, missed, now_ms
+from tests.harness.faults.fault import Fault, as_miss, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 FALL_S, POLL_S = 10.0, 0.05
@@ -59,7 +59,7 @@ class PickedServer:
 
     def choose(self, event: Mapping[str, Any]) -> ServerPod:
         """The one to strike. Raises NoProcessError."""
-        with missed(f"the {self._server.what} was not struck", ClusterError):
+        with as_miss(f"the {self._server.what} was not struck", ClusterError):
             picked = self.pick(event)
         self._pod, self.why = picked.pod, picked.why
         return picked.pod
@@ -113,7 +113,7 @@ class EndedServerPod(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
             pod = self._before = self.picked.choose(event)
-            with missed(f"the {self._server.what} was not struck", ClusterError):
+            with as_miss(f"the {self._server.what} was not struck", ClusterError):
                 self._there = {one.who for one in self._server.pods()}
                 at = self._kill(pod) if self._kind == SIGKILL else self._delete(pod)
         finally:

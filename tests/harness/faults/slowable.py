@@ -10,7 +10,7 @@ import psutil
 from infra.embedded.process import descendants
 from tests.harness.adapters.container import find_first
 from tests.harness.faults.cluster_server import PickedServer
-from tests.harness.faults.fault import named
+from tests.harness.faults.fault import name_process
 from tests.harness.faults.server import Restartable, family, present
 
 
@@ -45,7 +45,7 @@ class SlowableServer:
     def family(self, event: Mapping[str, Any]) -> tuple[str, list[psutil.Process]]:
         """See Slowable."""
         processes = family(self._server)
-        return named(processes[0]), processes
+        return name_process(processes[0]), processes
 
     def present(self) -> list[str]:
         """See Slowable."""

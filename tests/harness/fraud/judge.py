@@ -68,7 +68,7 @@ def judge(run: Path) -> FraudResults:
         "git": manifest.git,
     }
     try:
-        results = _judged(RunDirectory(run), manifest, about)
+        results = _judge(RunDirectory(run), manifest, about)
     except EvidenceError as error:
         results = FraudResults(**about, verdict=Verdict.UNKNOWN, reasons=(str(error),))
     directory = RunDirectory(run)
@@ -78,7 +78,7 @@ def judge(run: Path) -> FraudResults:
     return results
 
 
-def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResults:
+def _judge(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResults:
     events = run.whole_events()
     sends = list(read_lines(run.sent_path))
     planned = sum(one["records"] for one in manifest.phases)
@@ -92,14 +92,14 @@ def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResu
         *wrong(wanted, decisions, refusals),
         *answers.wrong(asked, decisions, refusals),
         *_stood_still(kills),
-        *_held_too_much(kills, manifest.held_max),
+        *_find_held_too_much(kills, manifest.held_max),
     ]
     unknown = list(not_shown(manifest, kills, asked))
     return FraudResults(
         **about,
         verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
         counts=_counts(decisions, refusals),
-        answers=answers.counted(asked),
+        answers=answers.count(asked),
         due=dict(sorted(Counter(one.reason or "decided" for one in wanted).items())),
         phases=tuple(
             figures.phase(
@@ -166,7 +166,7 @@ def _stood_still(kills: Sequence[KillResult]) -> Iterator[str]:
             yield f"{one.waited} decisions waited for the analyzer {one.target} to come back"
 
 
-def _held_too_much(kills: Sequence[KillResult], held_max: int) -> Iterator[str]:
+def _find_held_too_much(kills: Sequence[KillResult], held_max: int) -> Iterator[str]:
     for one in kills:
         if one.held is not None and one.held >= held_max + TAKEN:
             yield f"{one.held} records were held while the {one.target} was away, and {held_max} may be"

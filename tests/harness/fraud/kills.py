@@ -49,11 +49,11 @@ class Strike(threading.Thread):
     def run(self) -> None:
         """Strike; what goes wrong is kept for the play to raise."""
         try:
-            self._struck_store() if self.target == STORE else self._struck_role()
+            self._strike_store() if self.target == STORE else self._strike_role()
         except BaseException as error:
             self.error = error
 
-    def _struck_store(self) -> None:
+    def _strike_store(self) -> None:
         fault = self._fall(Healing(lambda _: None))
         fault.arm()
         try:
@@ -73,7 +73,7 @@ class Strike(threading.Thread):
         after = fault.after()
         self._record(who, at, after[0] if after else None, restarted_at=began[0])
 
-    def _struck_role(self) -> None:
+    def _strike_role(self) -> None:
         before = self._last("started")
         if before is None:
             raise NoProcessError(f"no executor runs the role {self.target}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from tests.bench.figure import drawn
+from tests.bench.figure import draw
 from tests.harness.fraud.results import EDGES_MS, ArmResult, FraudResults, KillResult, Latency, PhaseResult
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def html(results: FraudResults, command: str) -> str:
     for one in results.phases:
         if one.latency is not None:
             bars = {_edge(number): [float(count)] for number, count in enumerate(one.latency.bars)}
-            parts.append(f"<figure>{drawn(f'{one.name}, {one.rate} a second: ms', 'decisions', bars)}</figure>")
+            parts.append(f"<figure>{draw(f'{one.name}, {one.rate} a second: ms', 'decisions', bars)}</figure>")
     parts.append("<p>In pods of a cluster on this machine.</p>" if results.on == "cluster" else "")
     parts.append(f"<p>{escape(', '.join(f'{name} {value}' for name, value in results.machine.items()))}</p>")
     return (

@@ -81,7 +81,7 @@ class Play:
         cast = ground.cast(self.directory, history, JOB, [role], executors=len(ROLES), memory_mib=self.scene.memory_mib)
         # Nobody asks for processor time here, and measuring it would take some from the decisions.
         cast = replace(cast, cpu=None)
-        with cast.followed(), self.directory.sent_writer() as lines:
+        with cast.following(), self.directory.sent_writer() as lines:
             with self.console.step("Spark places the roles", expected_s=20):
                 cast.start()
                 cast.watch.wait_for(

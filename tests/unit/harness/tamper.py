@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.harness.checkers import binding
 from tests.harness.evidence import SINKS, crc_of_row
-from tests.harness.history import LINK, chained
+from tests.harness.history import LINK, chain_lines
 from tests.unit.harness.fabricate import Row, write_json, write_lines
 
 
@@ -47,7 +47,7 @@ def rebind(path: Path) -> None:
 def bind(run: Path) -> Path:
     """Link the histories of a run that was made up, and bind it."""
     for path in run.rglob("history.jsonl"):
-        path.write_bytes(b"".join(line + b"\n" for line in chained(path.read_bytes().splitlines())))
+        path.write_bytes(b"".join(line + b"\n" for line in chain_lines(path.read_bytes().splitlines())))
     binding.bind(run)
     return run
 

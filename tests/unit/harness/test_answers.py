@@ -16,7 +16,7 @@ from tests.harness.checkers import answers
 from tests.harness.checkers.answers import releases
 from tests.harness.checkers.case import Case
 from tests.harness.evidence import Clock, EpochRecord, Settings
-from tests.harness.judge.verdict import judge, protected
+from tests.harness.judge.verdict import judge, protect
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.unit.harness.fabricate import Row
@@ -86,7 +86,7 @@ def gone(run: Path) -> None:
 
 
 def judged(run: Path) -> Oracle:
-    return protected(answers.NAME, answers.NUMBER, answers.judge, Case(RunDirectory(run)))
+    return protect(answers.NAME, answers.NUMBER, answers.judge, Case(RunDirectory(run)))
 
 
 FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
