@@ -1,4 +1,4 @@
-"""What an experiment is: what it plays, its figures and signs, and its page; and a run of it, judged."""
+"""What an experiment is: what it plays, its figures and claims, and its page; and a run of it, judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.console import Console
 from tests.experiments import page as pages
 from tests.experiments import run_folder
 from tests.experiments.embedded import LASTING
-from tests.experiments.figures import FACTS, Figures, Sign, verdict
+from tests.experiments.figures import FACTS, Claim, Figures, verdict
 from tests.experiments.page import Page
 from tests.experiments.plan import plan_of
 from tests.experiments.results import TOLD, Results
@@ -35,7 +35,7 @@ class Experiment(Generic[P, F]):
         arms: names of what is played one after the other; each has a folder of evidence of that name.
         play: plays some of them on a ground that is there; what breaks one off is evidence.
         figures: of an arm, from a run's folder.
-        signs: what the figures have to show.
+        claims: what the figures have to show.
         results: their class.
         page: how they are shown.
         needs: what PostgreSQL is for; None where there need be none.
@@ -49,7 +49,7 @@ class Experiment(Generic[P, F]):
     arms: Callable[[P], Sequence[str]]
     play: Callable[[Path, P, Sequence[str], Any, Console], None]
     figures: Callable[[Path, P, str], Sequence[F]]
-    signs: Callable[[Sequence[F], P], list[Sign]]
+    claims: Callable[[Sequence[F], P], list[Claim]]
     results: type[Results[P, F]]
     page: Page
     needs: str | None = None
@@ -91,11 +91,11 @@ class Experiment(Generic[P, F]):
             arms += found
             if why := next((one.broke_off for one in found if one.broke_off is not None), None):
                 unread[arm] = f"it broke off: {why}"
-        signs = self.signs(arms, plan)
+        claims = self.claims(arms, plan)
         try:
             told = {name: manifest[name] for name in TOLD}
             return self.results(
-                **told, plan=plan, arms=arms, unread=unread, signs=signs, verdict=verdict(signs, whole=not unread)
+                **told, plan=plan, arms=arms, unread=unread, claims=claims, verdict=verdict(claims, whole=not unread)
             )
         except (KeyError, ValueError) as error:
             todo = "take it from where the run was recorded"

@@ -51,8 +51,8 @@ def write_sent(run: RunDirectory, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def failing(results: Results[Any, Any]) -> list[tuple[str, bool]]:
-    """Return signs that do not hold, and whether each is a promise."""
-    return [(f"{sign.of} {sign.says}", sign.promise) for sign in results.signs if not sign.holds]
+    """Return claims that do not hold, and whether each is a promise."""
+    return [(f"{claim.of} {claim.says}", claim.promise) for claim in results.claims if not claim.holds]
 
 
 def change_rows(lines: Path, change: Callable[[Rows], object]) -> None:

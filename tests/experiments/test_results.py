@@ -68,7 +68,7 @@ def test_a_run_is_judged_again_from_its_files_and_what_is_kept_is_whole(
     html = (path / PAGE).read_text()
     assert html.count("<svg") == 2 * SHOWN[name].plots
     assert html.count("<thead") == len(one.page.tables(results)) + 2
-    assert [sign.says for sign in results.signs if sign.says.partition("'")[0] not in html] == []
+    assert [claim.says for claim in results.claims if claim.says.partition("'")[0] not in html] == []
     assert main([str(tmp_path)]) == 2
 
 
@@ -107,7 +107,7 @@ def test_a_run_that_broke_off_as_a_whole_is_unknown(tmp_path: Path) -> None:
     manifest = orjson.loads((path / MANIFEST).read_bytes())
     (path / MANIFEST).write_bytes(orjson.dumps({**manifest, "broke_off": "no driver came"}))
     results = experiment("reconcile").judge(path)
-    assert (results.arms, results.signs, results.verdict) == ([], [], Verdict.UNKNOWN)
+    assert (results.arms, results.claims, results.verdict) == ([], [], Verdict.UNKNOWN)
     assert "no driver came" in page.markdown(experiment("reconcile").page, results)
 
 

@@ -1,4 +1,4 @@
-"""What each semantics promises, as signs of its errors; and what a run has to have shown for that to mean something."""
+"""What each semantics promises, as claims of its errors; and what a run has to show for that to mean something."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, AT_MOST_ONCE, CHECKPOINTED, EXACTLY_ONCE
 from tests.experiments.compare.figures import Figures
 from tests.experiments.compare.plan import Plan
-from tests.experiments.figures import Sign, describe_sums, guard, promise
+from tests.experiments.figures import Claim, describe_sums, guard, promise
 
 AT_LEAST_ONCE = (ACKNOWLEDGED, CHECKPOINTED)
 
 
-def signs(found: Sequence[Figures], plan: Plan) -> list[Sign]:
+def claims(found: Sequence[Figures], plan: Plan) -> list[Claim]:
     """Every promise and every guard, with what was found."""
-    return [sign for one in found for sign in (*_promises(one), *_guards(one, plan))]
+    return [claim for one in found for claim in (*_promises(one), *_guards(one, plan))]
 
 
-def _promises(one: Figures) -> Iterator[Sign]:
+def _promises(one: Figures) -> Iterator[Claim]:
     name, whole = one.semantics, one.broke_off is None
     errors = {of: one.error(of) for of in ("transactions", "frauds")}
     told, never = ", ".join(f"{of} {error:+,}" for of, error in errors.items()), f"{one.lost:,} never counted"
@@ -43,8 +43,8 @@ def _promises(one: Figures) -> Iterator[Sign]:
     yield promise(name, says, one.phantoms == 0, f"{one.phantoms:,} phantoms")
 
 
-def _guards(one: Figures, plan: Plan) -> Iterator[Sign]:
-    def at_least(says: str, number: int, least: int, of: str) -> Sign:
+def _guards(one: Figures, plan: Plan) -> Iterator[Claim]:
+    def at_least(says: str, number: int, least: int, of: str) -> Claim:
         return guard(one.semantics, says, number >= least, f"{number:,} {of}")
 
     yield at_least("events were sent", one.due.frauds, 1, "frauds among them")

@@ -12,12 +12,12 @@ from tests.bench.optimisations_table import AS_IS, EPOCH, FUSION, QUERY
 from tests.experiments import fabricate, page
 from tests.experiments.fabricate import change_rows
 from tests.experiments.figures import FACTS, verdict
+from tests.experiments.optimisations.claims import claims
 from tests.experiments.optimisations.experiment import EXPERIMENT
 from tests.experiments.optimisations.fabricate import PLAN, fabricate_run, log_of, write_log
 from tests.experiments.optimisations.figures import COUNTED, find_wrong_answers, find_wrong_rows
 from tests.experiments.optimisations.page import PAGE, Optimisations
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND
-from tests.experiments.optimisations.signs import signs
 from tests.harness.results import Verdict
 
 judge = EXPERIMENT.judge
@@ -135,8 +135,8 @@ def test_a_query_that_is_not_in_the_log_makes_it_unknown(run: Path) -> None:
 
 def test_no_window_compared_shows_nothing(run: Path) -> None:
     found = [one.model_copy(update={"windows": 0}) if one.part == EPOCH else one for one in judge(run).arms]
-    assert verdict(signs(found, PLAN), whole=True) is Verdict.UNKNOWN
-    assert verdict(signs([], PLAN), whole=True) is Verdict.UNKNOWN
+    assert verdict(claims(found, PLAN), whole=True) is Verdict.UNKNOWN
+    assert verdict(claims([], PLAN), whole=True) is Verdict.UNKNOWN
 
 
 def test_rows_are_compared_by_user_and_window() -> None:
