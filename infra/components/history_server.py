@@ -8,7 +8,7 @@ import pulumi
 
 from infra.components import network, object_store
 from infra.components.credentials import OBJECT_STORE
-from infra.components.release import common, exposure, release, resources, without_nones
+from infra.components.release import common, exposure, given, release, resources
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues
@@ -34,7 +34,7 @@ def values(settings: Settings) -> HistoryServerValues | None:
         credentials_secret=OBJECT_STORE,
         network_policies=HistoryPolicies(**network.names(settings), object_store=object_store.egress(settings)),
         external=Exposure(**exposure(settings, "history_server")),
-        **without_nones(resources=resources(server.resources)),
+        **given(resources=resources(server.resources)),
     )
 
 

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
 from infra.components import network
-from infra.components.release import FORCE, common, exposure, labels, release, resources, storage, without_nones
+from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
 from infra.values.network import Egress, KafkaPolicies, anywhere, broker
@@ -38,7 +38,7 @@ def values(settings: Settings) -> KafkaValues | None:
         external=External(**exposure(settings, "kafka")),
         storage=storage(settings, kafka.storage_size),
         network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
-        **without_nones(
+        **given(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
         ),
     )

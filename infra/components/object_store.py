@@ -9,7 +9,7 @@ import pulumi
 
 from infra.components import network
 from infra.components.credentials import OBJECT_STORE_ROOT
-from infra.components.release import common, exposure, release, resources, storage, without_nones
+from infra.components.release import common, exposure, given, release, resources, storage
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
@@ -46,7 +46,7 @@ def values(settings: Settings) -> MinioValues | None:
         network_policies=ServerPolicies(
             **network.enabled(settings), clients=network.clients(settings, store.clients, *readers)
         ),
-        **without_nones(resources=resources(store.resources)),
+        **given(resources=resources(store.resources)),
     )
 
 

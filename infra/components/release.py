@@ -38,7 +38,7 @@ def common(settings: Settings, image: str) -> dict[str, Any]:
     }
 
 
-def without_nones(**arguments: Any) -> dict[str, Any]:
+def given(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None, so that the chart's own value stands for the others."""
     return {name: value for name, value in arguments.items() if value is not None}
 
@@ -50,7 +50,7 @@ def resources(of: Resources | None) -> dict[str, str] | None:
 
 def exposure(settings: Settings, name: str) -> dict[str, Any]:
     """Return how a service of `external_access` is reached, as arguments for values."""
-    return without_nones(**exposed(settings, name).model_dump())
+    return given(**exposed(settings, name).model_dump())
 
 
 def storage(settings: Settings, size: str) -> Storage:

@@ -8,7 +8,7 @@ import pulumi
 
 from infra.components import network
 from infra.components.credentials import RESULT_STORE
-from infra.components.release import common, release, resources, storage, without_nones
+from infra.components.release import common, given, release, resources, storage
 from infra.settings import Settings
 from infra.values.network import Egress, ServerPolicies, anywhere
 from infra.values.network import result_store as ours
@@ -37,7 +37,7 @@ def values(settings: Settings) -> PostgresValues | None:
         database=store.database,
         storage=storage(settings, store.storage_size),
         network_policies=ServerPolicies(**network.enabled(settings), clients=network.clients(settings, store.clients)),
-        **without_nones(resources=resources(store.resources)),
+        **given(resources=resources(store.resources)),
     )
 
 

@@ -10,7 +10,7 @@ import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
 from infra.components import network
-from infra.components.release import common, release, resources, without_nones
+from infra.components.release import common, given, release, resources
 from infra.settings import Settings, SettingsError
 from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
@@ -29,7 +29,7 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
         network_policies=OperatorPolicies(**network.names(settings), api_server=network.api_server(settings)),
-        **without_nones(resources=resources(operator.resources)),
+        **given(resources=resources(operator.resources)),
     )
 
 

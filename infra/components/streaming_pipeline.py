@@ -17,7 +17,7 @@ import pulumi
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.components import kafka, network, object_store, own_secret, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
-from infra.components.release import common, release, without_nones
+from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
 from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
@@ -79,7 +79,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             shards=pipeline.shards,
             epoch_rows_max=pipeline.epoch_rows_max,
             start_patience_s=pipeline.start_patience_s,
-            **without_nones(
+            **given(
                 window_ms=pipeline.window_ms,
                 lateness_ms=pipeline.lateness_ms,
                 idle_ms=pipeline.idle_ms,
@@ -107,7 +107,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         wheel_digest=digest,
         announce=pipeline.announce,
         network_policies=_policies(settings, pipeline),
-        **without_nones(driver_grace_s=pipeline.driver_grace_s),
+        **given(driver_grace_s=pipeline.driver_grace_s),
     )
 
 
