@@ -14,8 +14,9 @@ from tests.harness.checkers.case import Case, refute, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.expectations import user_window_of, window_of
 from tests.harness.checkers.reference import Outcome, Reference, is_malformed, window_start
-from tests.harness.evidence import EvidenceError, Send, Settings
+from tests.harness.evidence import EvidenceError, Settings
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 
 NAME, NUMBER = "aggregates", 2
 _ALLOWED = {

@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publications
 from tests.harness.checkers.reference import Outcome, Reference, replay
-from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, Send
+from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import SHOWN, RunDirectory
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE, SinkSchema
+from tests.harness.sends import Send
 from tests.harness.sinks import ACCEPTED_ROWS
 
 FIRST = 10

@@ -22,8 +22,9 @@ from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import find_unheeded, last_sent, too_early, unheard
 from tests.harness.checkers.statements import ON_PURPOSE, Said, find_misattributed, statements, unsaid, untrue
 from tests.harness.checkers.words import find_mistimed, find_taken_back, out_of_the_run, strangers
-from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.evidence import EpochRecord, EvidenceError, Settings
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 
 NAME, NUMBER = "certificates", 0
 RELEASED_WITHIN_S = 10.0

@@ -10,8 +10,9 @@ from typing import Any
 from tests.harness.checkers import adding_up, digest, loss, repairs, telling
 from tests.harness.checkers.case import FIRST, Case, refute
 from tests.harness.checkers.reference import EpochNumbers, Reference
-from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
+from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "chain", 5

@@ -10,8 +10,9 @@ from typing import Any
 from tests.harness.checkers.case import Case, coordinate_text, place_of, refute
 from tests.harness.checkers.expectations import coordinate_of
 from tests.harness.checkers.reference import Outcome, Reference
-from tests.harness.evidence import AGAIN, Closing, Epilogue, EpilogueStep, EvidenceError, Send
+from tests.harness.evidence import AGAIN, Closing, Epilogue, EpilogueStep, EvidenceError
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "epilogue", 6

@@ -24,8 +24,9 @@ from tests.harness.checkers.case import Case, refute, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import last_sent
-from tests.harness.evidence import EpochRecord, Send, Settings
+from tests.harness.evidence import EpochRecord, Settings
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 
 NAME, NUMBER = "in time", 0
 ON_PURPOSE = ("late", "resent")

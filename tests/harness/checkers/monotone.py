@@ -15,8 +15,9 @@ from typing import Any
 from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.case import Case, refute
 from tests.harness.checkers.clock import span_of_run
-from tests.harness.evidence import EvidenceError, crc_of_row
+from tests.harness.evidence import EvidenceError
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import crc_of_row
 
 NAME, NUMBER = "monotone", 3
 LOOKS_S = 30.0

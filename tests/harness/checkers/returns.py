@@ -15,8 +15,9 @@ from tests.harness.checkers.away import APART_MS
 from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.releases import later_words, was_struck
 from tests.harness.checkers.statements import Said
-from tests.harness.evidence import EpochRecord, Send
+from tests.harness.evidence import EpochRecord
 from tests.harness.lag_sorts import GATEWAY
+from tests.harness.sends import Send
 
 SPEAKS_WITHIN_MS = 10_000
 """A gateway says twice a second how far it is, and what it had kept back is acknowledged within some seconds."""

@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.evidence import EpochRecord, EvidenceError, Settings
 from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.sends import Send
 
 ON_PURPOSE = ("late", "resent", "malformed")
 """Kinds that no gateway vouches for."""

@@ -14,8 +14,9 @@ from tests.harness.checkers.case import Case, refute, source_of
 from tests.harness.checkers.clock import APART_MS, span_of_run
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
-from tests.harness.evidence import PlannedFaults, Send
+from tests.harness.evidence import PlannedFaults
 from tests.harness.results import Control, Oracle, Verdict, Workload
+from tests.harness.sends import Send
 
 
 def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tests.harness.evidence import ADDED, EvidenceError
+from tests.harness.evidence import EvidenceError
 from tests.harness.schemas import SinkSchema
+from tests.harness.sends import ADDED
 from tests.harness.wire import CREATE_TIME, TEXT, bytes_of, compact, json_object
 
 Row = Mapping[str, Any]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.harness.checkers.clock import span_of_run
 from tests.harness.checkers.statements import Said
-from tests.harness.evidence import Send
+from tests.harness.sends import Send
 
 WITHIN_MS = 5_000
 """A word is written down, and an acknowledgement dated, by threads that a busy machine may keep waiting between."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.evidence import crc_of_row
 from tests.harness.run_directory import RunDirectory
+from tests.harness.sends import crc_of_row
 
 SINK = "accepted"
 Place = tuple[int, int]

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.unit.harness.fabricate import PARTITIONS, Row, fabricate, write_json
+from tests.unit.harness.fabricate import PARTITIONS, fabricate
+from tests.unit.harness.fabricated_files import Row, write_json
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
 
 EPOCH, SHOWN = 5, 4

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.checkers import binding
-from tests.harness.evidence import SINKS, crc_of_row
+from tests.harness.evidence import SINKS
 from tests.harness.history import LINK, chain_lines
-from tests.unit.harness.fabricate import Row, write_json, write_lines
+from tests.harness.sends import crc_of_row
+from tests.unit.harness.fabricated_files import Row, write_json, write_lines
 
 
 def lines_of(path: Path) -> list[Row]:

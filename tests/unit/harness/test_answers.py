@@ -19,8 +19,8 @@ from tests.harness.evidence import Clock, EpochRecord, Settings
 from tests.harness.judge.verdict import judge, protect
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
-from tests.unit.harness.fabricate import Row
 from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateways
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
 from tests.unit.library import test_certificate

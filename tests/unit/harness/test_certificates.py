@@ -17,10 +17,11 @@ from tests.harness.checkers.certificates import find_held_for_ever, find_refused
 from tests.harness.checkers.reference import Outcome
 from tests.harness.checkers.releases import find_unheeded, last_sent, too_early, unheard
 from tests.harness.checkers.statements import Said, find_misattributed, statements, unsaid, untrue
-from tests.harness.evidence import Clock, EvidenceError, Send
+from tests.harness.evidence import Clock, EvidenceError
 from tests.harness.judge.expectations import _certificates
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
+from tests.harness.sends import Send
 from tests.harness.workload.gateways import GATEWAYS
 from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, AWAY_S, GatewayWorld
 

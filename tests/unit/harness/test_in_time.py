@@ -13,10 +13,11 @@ from tests.harness.checkers import in_time
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.in_time import Seal, announcements, count_kept_by_partition, seals
 from tests.harness.checkers.reference import Outcome, Reference
-from tests.harness.evidence import Clock, EpochRecord, Send, Settings
+from tests.harness.evidence import Clock, EpochRecord, Settings
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import Row
+from tests.harness.sends import Send
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_json, change_lines
 
 
