@@ -14,7 +14,7 @@ from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from tests.bench.facts import load
 from tests.experiments.figures import FACTS, Facts
-from tests.experiments.ground import Asked, Cast, Ground, Role
+from tests.experiments.stack import Asked, Cast, Role, Stack
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -22,7 +22,7 @@ from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned
 from tests.harness.workload.sender import Sender, Target, kafka_producer
 
-G = TypeVar("G", bound=Ground)
+G = TypeVar("G", bound=Stack)
 DRAIN_S, OUTSTANDING = 300.0, 1_000_000
 
 
@@ -32,13 +32,13 @@ class ArmPlay(ABC, Generic[G]):
 
     Attributes:
         directory: of this arm; evidence goes there.
-        ground: where it runs.
+        stack: where it runs.
         cpu_s: processor time by part, filled in as it goes where it is measured.
 
     """
 
     directory: RunDirectory
-    ground: G
+    stack: G
     console: Console
     stop: threading.Event = field(default_factory=threading.Event, init=False)
     cpu_s: dict[str, float] = field(default_factory=dict, init=False)
@@ -79,18 +79,18 @@ class ArmPlay(ABC, Generic[G]):
 
     @contextmanager
     def running(self, module: str, roles: Sequence[Role], partitions: int, **asked: Unpack[Asked]) -> Iterator[None]:
-        """Make its topics, and run its drivers and a sender; `asked`: see `Ground.cast`.
+        """Make its topics, and run its drivers and a sender; `asked`: see `Stack.cast`.
 
         Raises:
             WaitTimedOutError: a driver does not come up.
 
         """
-        self.ground.create(self.directory, roles[0], partitions)
-        self.cast = cast = self.ground.cast(self.directory, self.history, module, roles, **asked)
+        self.stack.create(self.directory, roles[0], partitions)
+        self.cast = cast = self.stack.cast(self.directory, self.history, module, roles, **asked)
         pipeline = roles[0].settings["pipeline"]
         with cast.following(), self.directory.sent_writer() as lines:
             self.sender = Sender(
-                kafka_producer(self.ground.endpoints.kafka_bootstrap),
+                kafka_producer(self.stack.endpoints.kafka_bootstrap),
                 lines,
                 Pacer(Pace(horizon_ms=None, max_outstanding=OUTSTANDING)),
                 settle_at_once(partitions),
@@ -100,7 +100,7 @@ class ArmPlay(ABC, Generic[G]):
             )
             with self.console.step(f"{self.name}: {len(roles)} to start"):
                 cast.start()
-                cast.watch.wait_for(f"{len(roles)} drivers", self._started, self.ground.driver_s, self.dead)
+                cast.watch.wait_for(f"{len(roles)} drivers", self._started, self.stack.driver_s, self.dead)
             yield
             for one in cast.drivers:
                 one.stop()
@@ -129,10 +129,10 @@ class ArmPlay(ABC, Generic[G]):
 
     @property
     def store(self) -> Any:
-        """The object store of its ground."""
+        """The object store of its stack."""
         from effectively_once.store.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
 
-        endpoints = self.ground.endpoints
+        endpoints = self.stack.endpoints
         return S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
 
     def used(self, pipeline: str) -> dict[str, Any]:

@@ -80,8 +80,8 @@ def _play(experiment: Experiment[Any, Any], run: Path, only: Sequence[str] | Non
     console = default_console()
     console.say(f"run {os.path.relpath(run)}, seed {plan.seed}: {', '.join(left) or 'nothing is left to play'}")
     if left:
-        with embedded(run, console, experiment.needs, quick=manifest["jvm"] == QUICK) as ground:
-            experiment.play(run, plan, left, ground, console)
+        with embedded(run, console, experiment.needs, quick=manifest["jvm"] == QUICK) as stack:
+            experiment.play(run, plan, left, stack, console)
     results = experiment.write(run)
     console.say(f"page {os.path.relpath(run / PAGE)}")
     return results

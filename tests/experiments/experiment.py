@@ -33,7 +33,7 @@ class Experiment(Generic[P, F]):
         name: of its folder, and the kind that manifests of its runs name.
         plan: a dataclass; its fields are what can be asked for.
         arms: names of what is played one after the other; each has a folder of evidence of that name.
-        play: plays some of them on a ground that is there; what breaks one off is evidence.
+        play: plays some of them on a stack that is there; what breaks one off is evidence.
         figures: of an arm, from a run's folder.
         claims: what the figures have to show.
         results: their class.

@@ -41,8 +41,8 @@ class InPods:
             found.target()
             path = begin(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
             console.say(f"run {path.relative_to(CHECKOUT)}")
-            with pods(path, seed, console, found, one.needs) as ground:
-                one.play(path, plan, one.arms(plan), ground, console)
+            with pods(path, seed, console, found, one.needs) as stack:
+                one.play(path, plan, one.arms(plan), stack, console)
             return one.write(path)
 
     def show(self, results: Results[Any, Any], out: Out) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.ground import Supervised
+from tests.experiments.stack import Supervised
 from tests.experiments.strikes import Strikes
 from tests.experiments.two_ways.plan import Part, Strike
 from tests.harness.adapters.events import Watch

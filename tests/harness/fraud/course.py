@@ -11,7 +11,7 @@ from typing import Any
 from infra.console import Console
 from infra.embedded.process import wait_for
 from tests.bench.facts import load
-from tests.experiments.ground import Cast
+from tests.experiments.stack import Cast
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.fraud.answers import BACK, DOWN, UP

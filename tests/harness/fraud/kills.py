@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.embedded.process import identity, wait_for
 from infra.embedded.spark import executor_of
-from tests.experiments.ground import Cast
+from tests.experiments.stack import Cast
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing

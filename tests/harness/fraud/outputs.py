@@ -10,8 +10,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from effectively_once_jobs.fraud.store import SCHEMA
-from tests.experiments.ground import Database
 from tests.experiments.own_schema import OwnSchema
+from tests.experiments.stack import Database
 from tests.harness.fraud.judge import DECISIONS, REFUSALS
 from tests.harness.run_directory import RunDirectory
 

@@ -50,8 +50,8 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
         NotDeployedError: there is no pipeline to take.
         RunError: the platform has no PostgreSQL.
     """
-    with pods(directory.path, seed, console, found, NEEDS) as ground:
-        stage, database = ground.stage, ground.database
+    with pods(directory.path, seed, console, found, NEEDS) as stack:
+        stage, database = stack.stage, stack.database
         presenter = PodPresenter(
             stage.cluster,
             f"{stage.run}-presenter",
@@ -60,4 +60,4 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
             database.inside,
             secret_name(stage.run),
         )
-        yield Scene(ground, presenter, lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing))
+        yield Scene(stack, presenter, lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing))

@@ -67,8 +67,8 @@ def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
             shutil.copytree(directory_of(finished, self.way).path, self.own.path)
 
     monkeypatch.setattr(demo, "Play", Play)
-    ground: Any = lambda _: nullcontext()  # noqa: E731 - plays are not made with it
-    results = CardDemo(tmp_path, "cluster", ground, runs.SEED, Console(), runs.RECORDS, runs.KILLS).run()
+    stack: Any = lambda _: nullcontext()  # noqa: E731 - plays are not made with it
+    results = CardDemo(tmp_path, "cluster", stack, runs.SEED, Console(), runs.RECORDS, runs.KILLS).run()
     assert results.on == "cluster"
     assert played == [way.name for way in WAYS]
     assert results.verdict is Verdict.UNKNOWN
