@@ -62,13 +62,13 @@ def up(profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers."
     from infra.cluster.api import Api  # noqa: PLC0415
     from infra.cluster.lifecycle import require_cluster  # noqa: PLC0415
     from infra.operate.addresses import show_addresses  # noqa: PLC0415
-    from infra.operate.pulling import told  # noqa: PLC0415
+    from infra.operate.pulling import watching  # noqa: PLC0415
 
     require_cluster(profile)
     console = default_console()
     lifecycle = _lifecycle(console)
     toolchain = prepare(console)
-    with told(lambda: Api(lifecycle.state.kubeconfig, None), None, lambda line: console.say(f"  ✗ {line}")):
+    with watching(lambda: Api(lifecycle.state.kubeconfig, None), None, lambda line: console.say(f"  ✗ {line}")):
         lifecycle.up(toolchain, profile)
     show_addresses(_access(), console_out())
     console.say(

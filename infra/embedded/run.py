@@ -143,10 +143,10 @@ class Run:
             while not ended:
                 ended = driver.wait(POLL_S)
                 for line in lines:
-                    self._told(json.loads(line))
+                    self._tell(json.loads(line))
         raise RunError(driver.post_mortem())
 
-    def _told(self, event: Mapping[str, Any]) -> None:
+    def _tell(self, event: Mapping[str, Any]) -> None:
         if (event["event"], event.get("state")) == ("epoch", "published"):
             names = ("in", "accepted", "duplicate", "late", "malformed")
             counts = ", ".join(f"{event[name]} {name}" for name in names)

@@ -113,7 +113,7 @@ def watch(
 
 
 @contextmanager
-def told(
+def watching(
     reader: Callable[[], Reader],
     namespaces: Sequence[str] | None,
     say: Callable[[str], object],

@@ -201,13 +201,13 @@ def _is(meta: Meta, name: str, namespace: str) -> bool:
 
 
 def _events(workloads: Iterable[Workload], pods: Iterable[Pod], facts: Facts) -> list[Event]:
-    def found() -> Iterator[Event]:
+    def each() -> Iterator[Event]:
         for one in workloads:
             yield from about(facts.events, one.kind, one.metadata.name, one.metadata.namespace)
         for pod in pods:
             yield from about(facts.events, "Pod", pod.metadata.name, pod.metadata.namespace)
 
-    return list(found())
+    return list(each())
 
 
 def _oldest(metas: Iterable[Meta]) -> datetime | None:

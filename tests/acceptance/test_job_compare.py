@@ -25,7 +25,7 @@ def arms(usage: Comparison) -> dict[str, Figures]:
 
 def test_all_four_were_played_in_pods_and_all_of_it_was_shown(usage: Comparison) -> None:
     assert usage.jvm == IN_PODS
-    assert usage.verdict is Verdict.PASS, [one.says for one in usage.signs if not one.holds]
+    assert usage.verdict is Verdict.PASS, [one.says for one in usage.claims if not one.holds]
     assert [one.semantics for one in usage.arms] == [*ALL]
 
 

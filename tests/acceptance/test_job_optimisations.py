@@ -6,10 +6,10 @@ import pytest
 
 from tests.acceptance.jobs import Played
 from tests.bench.optimisations_table import AS_IS, COMBINER, FUSION
+from tests.experiments.optimisations.claims import PODS
 from tests.experiments.optimisations.figures import Figures
 from tests.experiments.optimisations.page import Optimisations
 from tests.experiments.optimisations.plan import ARMS
-from tests.experiments.optimisations.signs import PODS
 from tests.experiments.page import IN_PODS
 from tests.harness.results import Verdict
 
@@ -27,7 +27,7 @@ def arms(optimisations: Optimisations) -> dict[tuple[str, str], Figures]:
 
 def test_all_variants_were_played_in_pods_and_all_of_it_was_shown(optimisations: Optimisations) -> None:
     assert optimisations.jvm == IN_PODS
-    assert optimisations.verdict is Verdict.PASS, [one.says for one in optimisations.signs if not one.holds]
+    assert optimisations.verdict is Verdict.PASS, [one.says for one in optimisations.claims if not one.holds]
     assert [(one.part, one.arm) for one in optimisations.arms] == [(part, arm) for part in ARMS for arm in ARMS[part]]
     assert all(len(one.tasks) == PODS and one.elsewhere == 0 for one in optimisations.arms)
 

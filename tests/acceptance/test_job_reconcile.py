@@ -26,7 +26,7 @@ def figures(reconciliation: Reconciliation) -> Figures:
 
 def test_it_was_played_in_pods_and_all_of_it_was_shown(reconciliation: Reconciliation) -> None:
     assert reconciliation.jvm == IN_PODS
-    assert reconciliation.verdict is Verdict.PASS, [one.says for one in reconciliation.signs if not one.holds]
+    assert reconciliation.verdict is Verdict.PASS, [one.says for one in reconciliation.claims if not one.holds]
 
 
 @pytest.mark.parametrize("stream", [EXACTLY_ONCE, AT_LEAST_ONCE])

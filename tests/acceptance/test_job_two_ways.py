@@ -27,7 +27,7 @@ def arms(ways: TwoWays) -> dict[str, Figures]:
 
 def test_both_were_played_in_pods_and_all_of_it_was_shown(ways: TwoWays) -> None:
     assert ways.jvm == IN_PODS
-    assert ways.verdict is Verdict.PASS, [one.says for one in ways.signs if not one.holds]
+    assert ways.verdict is Verdict.PASS, [one.says for one in ways.claims if not one.holds]
     assert [one.name for one in ways.arms] == [arm.name for arm in ways.plan.arms]
 
 

@@ -21,7 +21,7 @@ from infra.cluster.access import CHECKOUT
 from infra.toolchain.prepare import prepare
 from tests.bench import rates, table
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import LASTING_JVM, MASTERS, Place, opened
+from tests.bench.place import LASTING_JVM, MASTERS, Place, open_place
 from tests.bench.s1_events import PARTITIONS, Events, fill
 
 NOW, BEFORE = "this checkout", "before"
@@ -59,7 +59,7 @@ def measure(asked: argparse.Namespace) -> str:
         jvm=LASTING_JVM,
     )
     found: dict[str, list[float]] = {NOW: [], BEFORE: []}
-    with tempfile.TemporaryDirectory(prefix="before-") as folder, opened() as place:
+    with tempfile.TemporaryDirectory(prefix="before-") as folder, open_place() as place:
         places = {NOW: place, BEFORE: replace(place, toolchain=prepare(place.console, checkout=_files(commit, folder)))}
         place.created([NewTopic(TOPIC, PARTITIONS, 1)])
         with place.console.step(f"{asked.records:,} records of {asked.bytes:,} bytes into a topic"):

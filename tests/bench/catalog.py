@@ -108,7 +108,7 @@ class Timed:
         }
 
 
-def filled(load: Workload) -> Catalog:
+def fill(load: Workload) -> Catalog:
     """Fill a catalog epoch by epoch, as a running pipeline does, and tell what it takes."""
     before, known, timed = _resident(), Catalog(load.windows), Timed()
     for number in range(load.deltas):
@@ -191,7 +191,7 @@ def measure(asked: argparse.Namespace) -> str:
     """Measure everything at one number of live ids; every number was said when it was known, nothing is left."""
     load = Workload(asked.ids, asked.batch, asked.buckets, asked.id_bytes)
     _say("workload", ids=load.ids, batch=load.batch, buckets=load.buckets, id_bytes=load.id_bytes)
-    known = filled(load)
+    known = fill(load)
     for cold in (False, True):
         for duplicates in (0.0, 0.05):
             decide(known, load, duplicates, asked.rounds, cold)

@@ -22,7 +22,7 @@ from infra.toolchain.jars import resolve_jars
 from tests.bench import rates, table
 from tests.bench.checkpoint_job import ROWS, SETTING
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import LASTING_JVM, LOCAL, Place, opened
+from tests.bench.place import LASTING_JVM, LOCAL, Place, open_place
 
 OURS_S3, SPARK_S3, SPARK_LOCAL = "MinIO, ours", "MinIO, Spark's default over S3A", "local folder, Spark's default"
 OURS_LOCAL = "local folder, ours"
@@ -98,7 +98,7 @@ def measure(asked: argparse.Namespace) -> str:
     )
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     steps: dict[str, list[Mapping[str, float]]] = {arm: [] for arm in asked.arms}
-    with opened() as place:
+    with open_place() as place:
         for number in range(asked.rounds):
             turn = number % len(asked.arms)
             for arm in asked.arms[turn:] + asked.arms[:turn]:
@@ -129,7 +129,7 @@ def _once(place: Place, arm: Arm, name: str, batches: int) -> dict[str, Any]:
         started.process.kill()
         for left in (Path(_local(place.endpoints, place.scratch, name)), place.scratch / "work" / "spark" / name):
             shutil.rmtree(left, ignore_errors=True)
-    told = [one["ms"] for one in rates.told(started.events) if one["event"] == "batch"][WARM_UP:wanted]
+    told = [one["ms"] for one in rates.read_announced(started.events) if one["event"] == "batch"][WARM_UP:wanted]
     each = [ms["triggerExecution"] for ms in told]
     medians = {step: statistics.median(ms.get(step, 0) for ms in told) for step in STEPS}
     return {"median_ms": medians, "p95_ms": statistics.quantiles(each, n=20)[-1], "each_ms": each}

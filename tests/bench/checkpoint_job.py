@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from effectively_once.driver.session import MANAGER, keep_checkpoints_at
-from tests.bench.spark_arm import plain_session, watched
+from tests.bench.spark_arm import plain_session, watch
 
 ROWS = 10
 SETTING = "spark.sql.streaming.checkpointFileManagerClass"
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> None:
         .load()
     )
     query = rows.writeStream.format("noop").option("checkpointLocation", asked["checkpoint"]).start()
-    watched(query, asked["batches"])
+    watch(query, asked["batches"])
     query.stop()
     spark.stop()
 

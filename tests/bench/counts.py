@@ -14,7 +14,7 @@ END_S, POLL_S = 30.0, 0.5
 AT_ONCE = 10_000
 
 
-def published(bootstrap: str, topic: str) -> dict[int, int]:
+def read_counts(bootstrap: str, topic: str) -> dict[int, int]:
     """Events of each window by its start in ms: the last count of each user, of what is committed.
 
     Raises:
@@ -60,7 +60,7 @@ def per_window(lines: Iterable[bytes]) -> dict[int, int]:
     return sums
 
 
-def compared(arm: str, found: Mapping[int, int], truth: Mapping[int, int], closed_by_ms: int, window_ms: int) -> int:
+def compare(arm: str, found: Mapping[int, int], truth: Mapping[int, int], closed_by_ms: int, window_ms: int) -> int:
     """Compare all windows that end until `closed_by_ms`, and return how many they are.
 
     Raises:

@@ -19,7 +19,7 @@ from tests.bench.dedup_data import SPAN_MS, Batches
 from tests.bench.dedup_step import SHARDS
 from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, Started, opened
+from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, Started, open_place
 from tests.bench.spark_arm import ROCKSDB
 
 OURS, SPARK = "catalog", "dropDuplicatesWithinWatermark"
@@ -74,7 +74,7 @@ def measure(asked: argparse.Namespace) -> str:
         rocksdb=ROCKSDB,
     )
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
-    with opened() as place:
+    with open_place() as place:
         data = place.scratch / "ids"
         with place.console.step(f"{batches.total:,} rows of ids into files"):
             batches.written(data)
@@ -109,7 +109,7 @@ def _once(run: Run, arm: str) -> dict[str, Any]:
     try:
         within_s = LEAST_S + batches.total / SLOWEST_PER_S
         seen = rates.until_all(lambda: rates.batches(started.events), batches.total, within_s, started.process)
-        _checked(arm, batches, started)
+        _check(arm, batches, started)
     finally:
         started.process.kill()
         for folder in (local, place.scratch / "work" / "spark" / name):
@@ -125,9 +125,9 @@ def _once(run: Run, arm: str) -> dict[str, Any]:
     }
 
 
-def _checked(arm: str, batches: Batches, started: Started) -> None:
+def _check(arm: str, batches: Batches, started: Started) -> None:
     """Refuse a run that let another number of ids through than are new."""
-    told = rates.told(started.events)
+    told = rates.read_announced(started.events)
     if arm == OURS:
         accepted = {one["batch"]: one["accepted"] for one in told if one["event"] == "accepted"}
     else:

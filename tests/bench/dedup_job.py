@@ -24,7 +24,7 @@ from effectively_once.store import object_store
 from effectively_once.store.object_store import BucketAddress
 from tests.bench.dedup_data import COLUMNS, SPAN_MS
 from tests.bench.dedup_step import NOTE, SHARDS, Task, decide
-from tests.bench.spark_arm import ROCKSDB, plain_session, watched
+from tests.bench.spark_arm import ROCKSDB, plain_session, watch
 
 
 def main(argv: list[str]) -> None:
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
         .parquet(asked["data"])
     )
     writer = _with_catalog(rows, asked) if ours else _with_spark(rows)
-    watched(writer.option("checkpointLocation", asked["checkpoint"]).start(), asked["batches"])
+    watch(writer.option("checkpointLocation", asked["checkpoint"]).start(), asked["batches"])
     _end(spark)
 
 
@@ -57,7 +57,7 @@ def _with_catalog(rows: DataFrame, asked: dict[str, Any]) -> Any:
     named: dict[int, list[deltas.Named]] = {shard: [] for shard in range(SHARDS)}
     latest: list[int] = []
 
-    def decided(batch: DataFrame, number: int) -> None:
+    def decide_batch(batch: DataFrame, number: int) -> None:
         task = Task(asked["name"], address, number, max(latest, default=None), named)
         # Stands for the declaration: one conditional put an epoch.
         run(create_once(f"{asked['name']}/declared/{number}", b"{}"), object_store.shared(address))
@@ -74,7 +74,7 @@ def _with_catalog(rows: DataFrame, asked: dict[str, Any]) -> Any:
         latest.append(max(note["latest"] for note in notes))
         announce("accepted", batch=number, accepted=sum(note["accepted"] for note in notes))
 
-    return rows.writeStream.foreachBatch(decided)
+    return rows.writeStream.foreachBatch(decide_batch)
 
 
 def _end(spark: SparkSession) -> None:

@@ -115,7 +115,7 @@ def queries(lines: Iterable[str]) -> list[Query]:
     return [query for _, query in sorted(found.items())]
 
 
-def staged(plan: Iterable[str]) -> Iterator[list[str]]:
+def cut_into_stages(plan: Iterable[str]) -> Iterator[list[str]]:
     """Cut a plan into what runs without a shuffle; each part but the first begins with its exchange."""
     part: list[str] = []
     for each in plan:
@@ -126,10 +126,10 @@ def staged(plan: Iterable[str]) -> Iterator[list[str]]:
     yield part
 
 
-def drawn(plan: Iterable[str]) -> str:
+def draw(plan: Iterable[str]) -> str:
     """Write a plan as text: from the source downwards, a heading for each stage."""
     lines = []
-    for number, part in enumerate(staged(plan), 1):
+    for number, part in enumerate(cut_into_stages(plan), 1):
         lines.append(f"stage {number}")
         lines += [f"    {each}" for each in part]
     return "\n".join(lines)
@@ -157,10 +157,10 @@ def _operators(node: Mapping[str, Any]) -> Iterator[str]:
     if node["children"]:
         yield from _operators(node["children"][0])
     if not node["nodeName"].startswith(_WRAPPERS):
-        yield _told(node)
+        yield _line_of(node)
 
 
-def _told(node: Mapping[str, Any]) -> str:
+def _line_of(node: Mapping[str, Any]) -> str:
     """One line of a node: without numbers of columns and plans, cut where it gets long."""
     text = re.sub(r"#\d+L?|, \[plan_id=\d+\]|, (ENSURE_REQUIREMENTS|REPARTITION_BY_\w+)", "", node["simpleString"])
     text = re.sub(r"\s+", " ", text).strip() or str(node["nodeName"])

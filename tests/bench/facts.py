@@ -60,7 +60,7 @@ class Kept:
 
         """
         if resume is not None:
-            return cls(resume.absolute())._resumed(case, settings)
+            return cls(resume.absolute())._resume(case, settings)
         folder = CHECKOUT / "runs" / "bench" / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{case}"
         folder.mkdir(parents=True)
         kept = cls(folder)
@@ -81,7 +81,7 @@ class Kept:
     ) -> str:
         """Write the table and a figure of the samples; return the table, bars of text, and where all of it is."""
         self._write("table.md", text)
-        self._write("figure.svg", figure.drawn(title, unit, samples, target))
+        self._write("figure.svg", figure.draw(title, unit, samples, target))
         inside = self.folder.is_relative_to(CHECKOUT)
         where = self.folder.relative_to(CHECKOUT) if inside else self.folder
         return f"{text}\n\n{table.text_bars(samples, unit)}\n\nraw samples and a figure in {where}"
@@ -92,7 +92,7 @@ class Kept:
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
 
-    def _resumed(self, case: str, settings: dict[str, Any]) -> Kept:
+    def _resume(self, case: str, settings: dict[str, Any]) -> Kept:
         path = self.folder / FACTS
         if not path.exists():
             raise BenchError(f"{path} is not there: name the folder of an interrupted measurement below runs/bench")

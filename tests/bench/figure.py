@@ -19,7 +19,7 @@ STYLE = (
 )
 
 
-def drawn(title: str, unit: str, samples: Mapping[str, Sequence[float]], target: float | None = None) -> str:
+def draw(title: str, unit: str, samples: Mapping[str, Sequence[float]], target: float | None = None) -> str:
     """Draw it as SVG; a pure function.
 
     Args:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic
 from tests.bench.facts import PLANS, Kept
 from tests.bench.optimisations_runs import PARTS, done, epochs, queries
 from tests.bench.optimisations_table import EPOCH, QUERY, plans, text
-from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, opened
+from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, open_place
 from tests.bench.s1_arms import LATENESS_MS, TOPIC
 from tests.bench.s1_events import PARTITIONS, Events, fill
 
@@ -49,16 +49,16 @@ def measure(asked: argparse.Namespace) -> str:
         master=MASTERS[asked.master],
     )
     if not asked.finish:
-        _measured(kept, asked)
+        _measure(kept, asked)
     (kept.folder / PLANS).write_text(plans(kept.samples()) + "\n")
     table, figures = text(kept.samples(), asked.records)
     return kept.finished(table, "Fusion and combiner lifting", "rows/s", figures)
 
 
-def _measured(kept: Kept, asked: argparse.Namespace) -> None:
+def _measure(kept: Kept, asked: argparse.Namespace) -> None:
     """Take the samples that are not there yet."""
     rounds = {QUERY: asked.rounds, EPOCH: asked.pipeline_rounds}
-    with opened() as place:
+    with open_place() as place:
         first, *others = asked.users
         for part, users in [(QUERY, first), (EPOCH, first), *((QUERY, users) for users in others)]:
             if done(kept, part, users, range(rounds[part])):

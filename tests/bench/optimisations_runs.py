@@ -16,7 +16,7 @@ from tests.bench.optimisations_table import EPOCH, QUERY
 from tests.bench.optimised import VARIANTS
 from tests.bench.optimised_job import group
 from tests.bench.place import MASTERS, Place
-from tests.bench.s1_arms import OURS, TOPIC, Run, sampled
+from tests.bench.s1_arms import OURS, TOPIC, Run, run_arm
 from tests.bench.s1_events import Events
 
 AS_IS, NOT_FUSED, NOT_COMBINED, NEITHER = VARIANTS
@@ -59,14 +59,14 @@ def queries(kept: Kept, place: Place, events: Events, asked: argparse.Namespace)
     )
 
     def ended() -> bool:
-        return any(one["event"] == "ended" for one in rates.told(started.events))
+        return any(one["event"] == "ended" for one in rates.read_announced(started.events))
 
     try:
         wait_for("all queries", QUERY_S * len(VARIANTS) * (len(left) + 1), ended, started.process)
     finally:
         started.process.kill()
-        told = [one for one in rates.told(started.events) if one["event"] == "query"]
-        compared(told, events.per_window(copies=True))
+        told = [one for one in rates.read_announced(started.events) if one["event"] == "query"]
+        compare(told, events.per_window(copies=True))
         by_group = {query.group: query for query in event_log.read(log)}
         whole = [number for number in left if sum(one["round"] == number for one in told) == len(VARIANTS)]
         for one in told:
@@ -84,7 +84,7 @@ def _keep(kept: Kept, place: Place, events: Events, one: dict[str, Any], query: 
     place.console.say(f"  {events.users:,} users, round {one['round'] + 1}: {one['arm']}: {rows_per_s:,} rows/s")
 
 
-def compared(told: Sequence[dict[str, Any]], truth: dict[int, int]) -> None:
+def compare(told: Sequence[dict[str, Any]], truth: dict[int, int]) -> None:
     """Demand that every query counted all records, and that all have the same count for every user.
 
     Raises:
@@ -112,7 +112,7 @@ def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) 
             log.mkdir()
             conf = event_log.settings(log)
             run = Run(place, events, name, asked.epoch_rows, MASTERS[asked.master], EPOCHS[arm], conf)
-            found = sampled(run, OURS, compare=number == 0)
+            found = run_arm(run, OURS, compare=number == 0)
             logged = event_log.read(log)
             ours = [each for each in logged if any("MapInArrow" in line for line in each.plan)]
             if not ours:

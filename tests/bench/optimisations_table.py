@@ -37,11 +37,11 @@ def text(samples: Sequence[Sample], records: int) -> tuple[str, dict[str, list[f
 def plans(samples: Sequence[Sample]) -> str:
     """Write the plan of each variant in its first round; plans do not depend on the number of users."""
     found = {(one["part"], one["arm"]): one["plan"] for one in reversed(samples) if "plan" in one}
-    told = [f"## {part}, {arm}\n\n```\n{event_log.drawn(plan)}\n```" for (part, arm), plan in sorted(found.items())]
+    told = [f"## {part}, {arm}\n\n```\n{event_log.draw(plan)}\n```" for (part, arm), plan in sorted(found.items())]
     return "\n\n".join(["# Plans, from Spark's event log", *told])
 
 
-def paired(ours: Sequence[Sample], theirs: Sequence[Sample], what: str) -> str:
+def divide_by_round(ours: Sequence[Sample], theirs: Sequence[Sample], what: str) -> str:
     """Divide round by round: what made a round slow made both slow."""
     others = {one["round"]: one[what] for one in theirs}
     ratios = [one[what] / others[one["round"]] for one in ours if one["round"] in others]
@@ -61,8 +61,8 @@ def _section(part: str, users: int, samples: Sequence[Sample], records: int) -> 
     ]
     for name, arm in (("fusion", FUSION), ("combiner lifting", COMBINER)):
         if arm in arms:
-            speed, cpu = (paired(arms[AS_IS], arms[arm], what) for what in ("rows_per_s", "cpu_s"))
-            moved = paired(arms[arm], arms[AS_IS], "shuffled_bytes")
+            speed, cpu = (divide_by_round(arms[AS_IS], arms[arm], what) for what in ("rows_per_s", "cpu_s"))
+            moved = divide_by_round(arms[arm], arms[AS_IS], "shuffled_bytes")
             lines.append(
                 f"{name}, on / off by pairs of one round: rows/s {speed}, CPU {cpu}; bytes shuffled off / on {moved}"
             )

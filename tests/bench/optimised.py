@@ -52,7 +52,7 @@ VARIANTS = {
 
 
 @contextmanager
-def planned(spark: SparkSession, how: Variant, parts: int) -> Iterator[None]:
+def planning(spark: SparkSession, how: Variant, parts: int) -> Iterator[None]:
     """Plan and run within the block as the pipelines do, without adaptive execution, into so many partitions."""
     conf = {_ADAPTIVE: "false", _PARTS: str(parts), **({} if how.fused else {_EXCLUDED: _PUSHES_FILTERS})}
     before = {name: spark.conf.get(name, None) for name in conf}

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from effectively_once.progress import announce
-from tests.bench.optimised import VARIANTS, WINDOW, planned, totals
+from tests.bench.optimised import VARIANTS, WINDOW, planning, totals
 from tests.bench.spark_arm import plain_session
 
 WARMING = -1
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
             load = round(os.getloadavg()[0], 2)
             spark.sparkContext.setJobGroup(group(arm, number), arm)
             began = time.monotonic()
-            with planned(spark, VARIANTS[arm], parts):
+            with planning(spark, VARIANTS[arm], parts):
                 found = totals(kafka, VARIANTS[arm], parts).collect()
             took_s = time.monotonic() - began
             by_window = sorted((row[WINDOW], row["records"], row["users"], row["digest"]) for row in found)

@@ -53,21 +53,21 @@ def measure(asked: argparse.Namespace) -> str:
     to = asked.docs / EVIDENCE
     to.mkdir(parents=True, exist_ok=True)
     # The oldest first: the newest of a name is what stays.
-    for each in finished(asked.runs):
+    for each in find_finished(asked.runs):
         if case_of(facts := _read(each / FACTS)) in TITLES:
-            name, table = named(facts), (each / TABLE).read_text().strip()
+            name, table = name_of(facts), (each / TABLE).read_text().strip()
             document = {"facts": facts, "table": table.split("\n"), "samples": Kept(each).samples()}
             (to / f"{name}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
             shutil.copy(each / FIGURE, to / f"{name}.svg")
             if (each / PLANS).exists():
                 shutil.copy(each / PLANS, to / f"{name}-{PLANS}")
     page = asked.docs / PAGE
-    page.write_text(written(to))
+    page.write_text(render(to))
     sys.stdout.write(f"{page.relative_to(asked.docs)}\n")
     return ""
 
 
-def finished(runs: Path) -> Iterator[Path]:
+def find_finished(runs: Path) -> Iterator[Path]:
     """Folders of measurements that came to their end, oldest first."""
     yield from sorted(table.parent for table in runs.glob(f"*/{TABLE}"))
 
@@ -77,12 +77,12 @@ def case_of(facts: Mapping[str, Any]) -> str:
     return str(facts["case"])
 
 
-def named(facts: Mapping[str, Any]) -> str:
+def name_of(facts: Mapping[str, Any]) -> str:
     """Name of a measurement's evidence: its case, and its sizes where these make it another measurement."""
     return "-".join([facts["case"], *(str(facts["settings"][size]) for size in SIZES.get(facts["case"], ()))])
 
 
-def written(evidence: Path) -> str:
+def render(evidence: Path) -> str:
     """Return the page: a section for each measurement of which there is evidence, case by case, the smaller first."""
     there = [_read(path) for path in evidence.glob("*.json")]
     if not there:
@@ -100,13 +100,13 @@ def _section(kept: Mapping[str, Any]) -> str:
     case = facts["case"]
     sizes = ", ".join(f"{size} {facts['settings'][size]:,}" for size in SIZES.get(case, ()))
     versions = facts["versions"]
-    settings = ", ".join(f"{name} {_told(value)}" for name, value in facts["settings"].items() if not _long(value))
+    settings = ", ".join(f"{name} {_words(value)}" for name, value in facts["settings"].items() if not _long(value))
     return (
         f"## {TITLES[case]}{sizes and f': {sizes}'}\n\n"
         f"`make bench CASE={case}` with {settings}.\n\n"
         f"{table}\n\n"
         f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB; Spark {versions['spark']}, Kafka "
-        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{named(facts)}.svg)\n"
+        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{name_of(facts)}.svg)\n"
     )
 
 
@@ -114,7 +114,7 @@ def _long(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, str) and value.startswith("-"))
 
 
-def _told(value: Any) -> str:
+def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -105,14 +105,14 @@ class Place:
             long_lived=True,
             conf={**paths, **(conf or {})},
         )
-        return self._started(home, name, module, settings)
+        return self._start(home, name, module, settings)
 
     def quick_driver(self, name: str, module: str, settings: str, class_archive: Path | None) -> Started:
         """Start it as `make demo` does: to be up soon."""
         home = SparkHome(self.toolchain, self.endpoints, self.scratch, class_archive)
-        return self._started(home, name, module, settings)
+        return self._start(home, name, module, settings)
 
-    def _started(self, home: SparkHome, name: str, module: str, settings: str) -> Started:
+    def _start(self, home: SparkHome, name: str, module: str, settings: str) -> Started:
         path, events = self.scratch / f"{name}.json", self.scratch / f"{name}.jsonl"
         path.write_text(settings)
         own = os.pathsep.join([str(self.toolchain.wheel.installed), str(CHECKOUT)])
@@ -120,7 +120,7 @@ class Place:
 
 
 @contextmanager
-def opened() -> Iterator[Place]:
+def open_place() -> Iterator[Place]:
     """Broker and object store, up for the time of the block."""
     console = default_console()
     toolchain = prepare(console)

@@ -48,7 +48,7 @@ def rate(seen: Sequence[Seen], warm_up: int, total: int) -> Rate:
     return Rate((total - first.rows) / measured_s, measured_s)
 
 
-def told(path: Path) -> list[dict[str, Any]]:
+def read_announced(path: Path) -> list[dict[str, Any]]:
     """Events that a driver announced so far; a line that is being written is left for the next time."""
     lines = path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
@@ -56,13 +56,15 @@ def told(path: Path) -> list[dict[str, Any]]:
 
 def epochs(path: Path) -> list[Seen]:
     """Rows after each published epoch of a pipeline of ours."""
-    found = [one for one in told(path) if one["event"] == "epoch" and one["state"] == "published"]
-    return _cumulated((float(one["t"]), int(one["in"])) for one in found)
+    found = [one for one in read_announced(path) if one["event"] == "epoch" and one["state"] == "published"]
+    return _cumulate((float(one["t"]), int(one["in"])) for one in found)
 
 
 def batches(path: Path) -> list[Seen]:
     """Rows after each batch of plain Spark, as `spark_arm.watched` announces them."""
-    return _cumulated((float(one["ended_ms"]), int(one["rows"])) for one in told(path) if one["event"] == "batch")
+    return _cumulate(
+        (float(one["ended_ms"]), int(one["rows"])) for one in read_announced(path) if one["event"] == "batch"
+    )
 
 
 def until_all(read: Callable[[], list[Seen]], total: int, within_s: float, process: Child) -> list[Seen]:
@@ -77,6 +79,6 @@ def until_all(read: Callable[[], list[Seen]], total: int, within_s: float, proce
     return seen
 
 
-def _cumulated(steps: Iterable[tuple[float, int]]) -> list[Seen]:
+def _cumulate(steps: Iterable[tuple[float, int]]) -> list[Seen]:
     ordered = list(steps)
     return [Seen(t, rows) for (t, _), rows in zip(ordered, accumulate(rows for _, rows in ordered), strict=True)]

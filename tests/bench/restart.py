@@ -25,7 +25,7 @@ from infra.embedded.spark import EXECUTORS, JVM_OPTIONS
 from tests.bench import rates, table
 from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import Place, Started, opened
+from tests.bench.place import Place, Started, open_place
 from tests.bench.s1_events import PARTITIONS, WINDOW_MS, Events, fill, value
 
 MODULE = "effectively_once_jobs.user_counts"
@@ -77,7 +77,7 @@ def measure(asked: argparse.Namespace) -> str:
         lateness_ms=LATENESS_MS,
     )
     found: dict[str, list[dict[str, float]]] = {}
-    with opened() as place:
+    with open_place() as place:
         for live in asked.live:
             name = f"{live:,} live ids"
             found[name] = _rounds(kept, place, live, asked)
@@ -93,7 +93,7 @@ def _rounds(kept: Kept, place: Place, live: int, asked: argparse.Namespace) -> l
     known = [one["steps_s"] for one in samples if one is not None]
     if len(known) == asked.rounds:
         return known
-    filled = _filled(place, live, asked.ours)
+    filled = _fill(place, live, asked.ours)
     for number in range(len(known), asked.rounds):
         load_before = load()
         steps = _once(filled, number + 1, asked.ours)
@@ -102,7 +102,7 @@ def _rounds(kept: Kept, place: Place, live: int, asked: argparse.Namespace) -> l
     return known
 
 
-def _filled(place: Place, live: int, module: str) -> Filled:
+def _fill(place: Place, live: int, module: str) -> Filled:
     """Fill a pipeline with JVMs for throughput; its last epoch is a small one, for it is repeated after a kill."""
     name = f"r{live}"
     events = Events(live, duplicates=0.0)
@@ -121,7 +121,7 @@ def _filled(place: Place, live: int, module: str) -> Filled:
             filled.send(0)
             rates.until_all(lambda: rates.epochs(started.events), live + NEW + COPIES, within_s, started.process)
     finally:
-        _killed(place, started, f"{name}-fill")
+        _kill(place, started, f"{name}-fill")
     return filled
 
 
@@ -133,9 +133,9 @@ def _once(filled: Filled, number: int, module: str) -> dict[str, float]:
     started = filled.place.quick_driver(name, module, filled.settings, filled.class_archive)
     try:
         wait_for("an epoch that is not a repeat", RESTART_S, lambda: _fresh(started) is not None, started.process)
-        told = rates.told(started.events)
+        told = rates.read_announced(started.events)
     finally:
-        _killed(filled.place, started, name)
+        _kill(filled.place, started, name)
     fresh = _fresh(started)
     assert fresh is not None
     # The oldest ids were sent again: whoever does not know them would be up sooner.
@@ -154,11 +154,13 @@ def _once(filled: Filled, number: int, module: str) -> dict[str, float]:
 
 
 def _fresh(started: Started) -> dict[str, Any] | None:
-    published = [one for one in rates.told(started.events) if one["event"] == "epoch" and one["state"] == "published"]
+    published = [
+        one for one in rates.read_announced(started.events) if one["event"] == "epoch" and one["state"] == "published"
+    ]
     return next((one for one in published if not one["repeat"]), None)
 
 
-def _killed(place: Place, started: Started, name: str) -> None:
+def _kill(place: Place, started: Started, name: str) -> None:
     started.process.kill()
     shutil.rmtree(place.scratch / "work" / "spark" / name, ignore_errors=True)
 

@@ -65,7 +65,7 @@ def _ours(run: Run, compare: bool) -> tuple[list[Seen], int]:
     output = f"{run.name}.user_counts"
     try:
         seen = rates.until_all(lambda: rates.epochs(started.events), run.events.records, run.within_s, started.process)
-        return seen, _compared(run, OURS, output, compare)
+        return seen, _compare(run, OURS, output, compare)
     finally:
         _away(run, started.process, [output])
 
@@ -87,7 +87,7 @@ def _spark(run: Run, compare: bool) -> tuple[list[Seen], int]:
     )
     try:
         seen = rates.until_all(lambda: rates.batches(started.events), run.events.records, run.within_s, started.process)
-        return seen, _compared(run, SPARK, output, compare)
+        return seen, _compare(run, SPARK, output, compare)
     finally:
         _away(run, started.process, [output])
 
@@ -106,7 +106,7 @@ def _streams(run: Run, compare: bool) -> tuple[list[Seen], int]:
     try:
         wait_for(f"{run.events.records:,} rows", run.within_s, all_seen, process)
         steps = [now for before, now in zip([Seen(0, 0), *seen], seen, strict=False) if now.rows > before.rows]
-        return steps, _compared(run, STREAMS, output, compare)
+        return steps, _compare(run, STREAMS, output, compare)
     finally:
         _away(run, process, [output, *job.topics()])
 
@@ -114,7 +114,7 @@ def _streams(run: Run, compare: bool) -> tuple[list[Seen], int]:
 ARMS: dict[str, Callable[[Run, bool], tuple[list[Seen], int]]] = {OURS: _ours, SPARK: _spark, STREAMS: _streams}
 
 
-def sampled(run: Run, arm: str, *, compare: bool) -> dict[str, Any]:
+def run_arm(run: Run, arm: str, *, compare: bool) -> dict[str, Any]:
     """Run one arm; rows per second after the warm-up, and what they were counted from."""
     seen, windows = ARMS[arm](run, compare)
     total = run.events.records
@@ -127,14 +127,14 @@ def sampled(run: Run, arm: str, *, compare: bool) -> dict[str, Any]:
     }
 
 
-def _compared(run: Run, arm: str, output: str, compare: bool) -> int:
+def _compare(run: Run, arm: str, output: str, compare: bool) -> int:
     """Compare windows that are closed for sure: a window is sent one or two batches after the one that closes it."""
     if not compare:
         return 0
     closed_by_ms = run.events.reached_ms(run.events.records - 4 * run.batch_rows) - LATENESS_MS
     truth = run.events.per_window(copies=arm == STREAMS)
-    found = counts.published(run.place.endpoints.kafka_bootstrap, output)
-    windows = counts.compared(arm, found, truth, closed_by_ms, WINDOW_MS)
+    found = counts.read_counts(run.place.endpoints.kafka_bootstrap, output)
+    windows = counts.compare(arm, found, truth, closed_by_ms, WINDOW_MS)
     if windows == 0:
         run.place.console.say(f"  {arm}: no window is closed, so its counts are not compared: use smaller --batch-rows")
     return windows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import functions as f
 
-from tests.bench.spark_arm import ROCKSDB, plain_session, watched
+from tests.bench.spark_arm import ROCKSDB, plain_session, watch
 
 FIELDS = "id string, user string, event_time_ms long, payload string, crc long"
 
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> None:
         .outputMode("append")
         .start()
     )
-    watched(query)
+    watch(query)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.bench.s1_job import events
 COUNTS = pa.schema([("user", pa.string()), ("window_start_ms", pa.int64()), ("count", pa.int64())])
 
 
-def counted(rows: DataFrame) -> DataFrame:
+def count(rows: DataFrame) -> DataFrame:
     """Count rows by user and window."""
     found = rows.groupBy(f.window("event_time", f"{WINDOW_MS} milliseconds"), "user").count()
     return found.select("user", f.unix_millis("window.start").alias("window_start_ms"), "count")
@@ -25,7 +25,7 @@ def counted(rows: DataFrame) -> DataFrame:
 pipeline = Pipeline(
     transform=events,
     columns=pa.schema([("user", pa.string())]),
-    stateful=Stateful(counted, COUNTS, by="user", to=ToKafka("user_counts", key="user")),
+    stateful=Stateful(count, COUNTS, by="user", to=ToKafka("user_counts", key="user")),
 )
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Job:
 
     def start(self, place: Place) -> Child:
         """Start it; its log is `logs/<name>.log`."""
-        jars, own = built()
+        jars, own = build()
         path = place.scratch / f"{self.name}.properties"
         path.write_text(self.properties(place.endpoints.kafka_bootstrap, place.scratch / "work" / self.name))
         flags = [f"-Xmx{HEAP_MIB}m", LASTING_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
@@ -98,7 +98,7 @@ class Job:
         return Seen(t_ms, total if through else min(counted, total - 1))
 
 
-def built() -> tuple[Path, Path]:
+def build() -> tuple[Path, Path]:
     """The directory of Kafka Streams' jars, and the jar of our program. Raises ToolchainError."""
     cache = Cache(cache_root())
     jars = resolve_pom(cache, "streams", HERE / "pom.xml")

@@ -13,7 +13,7 @@ from confluent_kafka.admin import NewTopic
 
 from tests.bench import rates, table
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import LASTING_JVM, MASTERS, Place, opened
+from tests.bench.place import LASTING_JVM, MASTERS, Place, open_place
 from tests.bench.s1_events import PARTITIONS, Events, fill
 
 PLAIN, CATALOG, EXACTLY = "plain Spark, at least once", "at least once, with the catalog", "exactly once"
@@ -54,7 +54,7 @@ def measure(asked: argparse.Namespace) -> str:
         jvm=LASTING_JVM,
     )
     found = {size: {arm: list[float]() for arm in ARMS} for size in asked.bytes}
-    with opened() as place:
+    with open_place() as place:
         for size in asked.bytes:
             events = Events(asked.records, record_bytes=size)
             place.created([NewTopic(f"bench{size}", PARTITIONS, 1)])

@@ -40,7 +40,7 @@ def plain_session(name: str, conf: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def watched(query: StreamingQuery, batches: int | None = None) -> None:
+def watch(query: StreamingQuery, batches: int | None = None) -> None:
     """Announce each batch that has ended, until the query fails or `batches` of them were announced."""
     announced = -1
     while batches is None or announced + 1 < batches:

@@ -13,8 +13,8 @@ from confluent_kafka.admin import NewTopic
 
 from tests.bench import table
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, opened
-from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, sampled
+from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, open_place
+from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm
 from tests.bench.s1_arms import OURS as LIBRARY
 from tests.bench.s1_events import PARTITIONS, Events, fill
 
@@ -53,8 +53,8 @@ def measure(asked: argparse.Namespace) -> str:
         master=MASTERS[asked.master],
         jobs=[*JOBS.values()],
     )
-    found: dict[str, list[float]] = {_named(arm, keys): [] for keys in asked.keys for arm in JOBS}
-    with opened() as place:
+    found: dict[str, list[float]] = {_name(arm, keys): [] for keys in asked.keys for arm in JOBS}
+    with open_place() as place:
         for keys in asked.keys:
             _at(kept, place, keys, asked, found)
     return kept.finished(_table(found, asked), "S1 by where its state is", "rows/s", found)
@@ -76,20 +76,20 @@ def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: d
                 load_before = load()
                 name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
                 run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
-                sample = sampled(run, LIBRARY, compare=number == 0)
+                sample = run_arm(run, LIBRARY, compare=number == 0)
                 kept.sample(keys=keys, arm=arm, round=number, load_before=load_before, **sample)
-            found[_named(arm, keys)].append(sample["rows_per_s"])
+            found[_name(arm, keys)].append(sample["rows_per_s"])
             place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     if None in taken:
         place.deleted([TOPIC])
 
 
-def _named(arm: str, keys: int) -> str:
+def _name(arm: str, keys: int) -> str:
     return f"{arm}, {keys:,} keys"
 
 
 def _table(found: dict[str, list[float]], asked: argparse.Namespace) -> str:
-    rows = [[f"{keys:,}", *(spread(found[_named(arm, keys)]) for arm in JOBS)] for keys in asked.keys]
+    rows = [[f"{keys:,}", *(spread(found[_name(arm, keys)]) for arm in JOBS)] for keys in asked.keys]
     lines = [
         f"{asked.records:,} events, epochs of {asked.batch_rows:,}, {asked.rounds} rounds; both exactly once to Kafka",
         "",
@@ -97,6 +97,6 @@ def _table(found: dict[str, list[float]], asked: argparse.Namespace) -> str:
         "",
         *(f"{arm}: {DOES[arm]}" for arm in JOBS),
         "",
-        *(table.ratio(found, _named(LEDGER, keys), _named(SPARK, keys)) for keys in asked.keys),
+        *(table.ratio(found, _name(LEDGER, keys), _name(SPARK, keys)) for keys in asked.keys),
     ]
     return "\n".join(lines)

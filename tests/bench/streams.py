@@ -16,8 +16,8 @@ from confluent_kafka.admin import NewTopic
 
 from tests.bench import s1_streams, table
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, opened
-from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, WARM_UP, Run, sampled
+from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, open_place
+from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, WARM_UP, Run, run_arm
 from tests.bench.s1_events import PARTITIONS, Events, fill
 from tests.bench.spark_arm import ROCKSDB
 
@@ -68,7 +68,7 @@ def measure(asked: argparse.Namespace) -> str:
     )
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     shortest_s = inf
-    with opened() as place:
+    with open_place() as place:
         place.created([NewTopic(TOPIC, PARTITIONS, 1)])
         with place.console.step(f"{events.records:,} events into a topic"):
             bytes_each = fill(place.endpoints.kafka_bootstrap, TOPIC, events.values()) / events.records
@@ -100,7 +100,7 @@ def measure(asked: argparse.Namespace) -> str:
 def _sample(kept: Kept, run: Run, arm: str, number: int) -> dict[str, float]:
     load_before = load()
     # Counts are compared once: reading them back takes as long as a run.
-    sample = sampled(run, arm, compare=number == 0)
+    sample = run_arm(run, arm, compare=number == 0)
     kept.sample(arm=arm, round=number, load_before=load_before, **sample)
     return sample
 

@@ -22,10 +22,10 @@ def test_the_last_count_of_a_user_and_window_replaces_those_before() -> None:
 
 
 def test_windows_that_are_still_open_are_not_compared() -> None:
-    assert counts.compared("ours", {0: 10, MINUTE: 20}, TRUTH, 2 * MINUTE, MINUTE) == 2
+    assert counts.compare("ours", {0: 10, MINUTE: 20}, TRUTH, 2 * MINUTE, MINUTE) == 2
 
 
 @pytest.mark.parametrize("found", [{0: 10, MINUTE: 19}, {0: 10, MINUTE: 21}, {0: 10}])
 def test_a_lost_or_doubled_event_is_refused(found: dict[int, int]) -> None:
     with pytest.raises(BenchError, match=r"1 of 2 windows are wrong; the one at 60000"):
-        counts.compared("ours", found, TRUTH, 2 * MINUTE, MINUTE)
+        counts.compare("ours", found, TRUTH, 2 * MINUTE, MINUTE)

@@ -40,7 +40,7 @@ PLAN = node(
 )
 
 
-def started(execution: int, plan: dict[str, Any]) -> dict[str, Any]:
+def start_event(execution: int, plan: dict[str, Any]) -> dict[str, Any]:
     return {"Event": SQL, "executionId": execution, "sparkPlanInfo": plan}
 
 
@@ -77,12 +77,12 @@ def test_a_query_has_the_stages_of_its_jobs_and_what_their_tasks_wrote() -> None
     first, second = event_log.queries(
         lines(
             {"Event": "SparkListenerLogStart", "Spark Version": "4"},
-            started(0, PLAN),
+            start_event(0, PLAN),
             job(0, [0, 1], "a/0"),
             task(0, 100, 7),
             task(0, 50, 3, host="there"),
             task(1, 0, 0),
-            started(1, node("Scan", "Scan")),
+            start_event(1, node("Scan", "Scan")),
             job(1, [2, 3], "b/0"),
             task(3, 9, 1),
         )
@@ -97,7 +97,7 @@ def test_a_query_has_the_stages_of_its_jobs_and_what_their_tasks_wrote() -> None
 def test_failed_tasks_and_jobs_of_no_query_are_not_counted() -> None:
     (query,) = event_log.queries(
         lines(
-            started(0, PLAN),
+            start_event(0, PLAN),
             job(0, [0]),
             task(0, 100, 7, reason="ExceptionFailure"),
             task(0, 40, 4),
@@ -111,18 +111,18 @@ def test_failed_tasks_and_jobs_of_no_query_are_not_counted() -> None:
 
 
 def test_a_log_that_was_cut_off_tells_what_came_before(tmp_path: Path) -> None:
-    whole = lines(started(0, PLAN), job(0, [0]), task(0, 40, 4))
+    whole = lines(start_event(0, PLAN), job(0, [0]), task(0, 40, 4))
     (tmp_path / "app-1.inprogress").write_text("\n".join([*whole, whole[-1][:30]]))
     (query,) = event_log.read(tmp_path)
     assert query.shuffled == (40, 4)
 
 
 def test_a_plan_is_told_from_the_source_on_without_numbers_and_cut_into_stages() -> None:
-    (query,) = event_log.queries(lines(started(0, PLAN)))
+    (query,) = event_log.queries(lines(start_event(0, PLAN)))
     scan, project, exchange, aggregate = query.plan
     assert (scan, exchange) == ("Scan kafka", "Exchange hashpartitioning(user, start, 2)")
     assert aggregate == "HashAggregate(keys=[user, start], functions=[count(1)])"
     assert (project[:24], project[-1], len(project)) == ("Project [column0, column", "…", 100)
     assert query.exchanges == 1
-    assert [*event_log.staged(query.plan)] == [[scan, project], [exchange, aggregate]]
-    assert event_log.drawn([scan, exchange]) == f"stage 1\n    {scan}\nstage 2\n    {exchange}"
+    assert [*event_log.cut_into_stages(query.plan)] == [[scan, project], [exchange, aggregate]]
+    assert event_log.draw([scan, exchange]) == f"stage 1\n    {scan}\nstage 2\n    {exchange}"

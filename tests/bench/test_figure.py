@@ -11,7 +11,7 @@ SAMPLES = {"ours": [100.0, 120.0], "Spark's < default": [50.0, 40.0, 45.0]}
 
 
 def test_every_sample_is_shown_and_names_are_escaped() -> None:
-    root = ET.fromstring(figure.drawn("S1", "rows/s", SAMPLES))  # noqa: S314 - our own text
+    root = ET.fromstring(figure.draw("S1", "rows/s", SAMPLES))  # noqa: S314 - our own text
 
     assert len(root.findall(f"{SVG}circle")) == 5
     assert len(root.findall(f"{SVG}rect")) == 2
@@ -19,14 +19,14 @@ def test_every_sample_is_shown_and_names_are_escaped() -> None:
 
 
 def test_bars_are_in_proportion_to_medians() -> None:
-    root = ET.fromstring(figure.drawn("S1", "rows/s", SAMPLES))  # noqa: S314 - our own text
+    root = ET.fromstring(figure.draw("S1", "rows/s", SAMPLES))  # noqa: S314 - our own text
 
     ours, theirs = (float(bar.attrib["width"]) for bar in root.findall(f"{SVG}rect"))
     assert abs(ours / theirs - 110 / 45) < 0.01
 
 
 def test_a_target_beyond_all_samples_is_still_inside() -> None:
-    root = ET.fromstring(figure.drawn("restart", "s", SAMPLES, target=400.0))  # noqa: S314 - our own text
+    root = ET.fromstring(figure.draw("restart", "s", SAMPLES, target=400.0))  # noqa: S314 - our own text
 
     (line,) = (each for each in root.findall(f"{SVG}line") if each.attrib["class"] == "l")
     assert float(line.attrib["x1"]) == figure.WIDTH - figure.RIGHT

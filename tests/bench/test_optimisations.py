@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.bench.errors import BenchError
-from tests.bench.optimisations_runs import compared
-from tests.bench.optimisations_table import paired, plans, text
+from tests.bench.optimisations_runs import compare
+from tests.bench.optimisations_table import divide_by_round, plans, text
 
 
 def sample(arm: str, number: int, rows_per_s: int, size: int, part: str = "query") -> dict[str, Any]:
@@ -39,7 +39,7 @@ SAMPLES = [
 
 def test_rounds_are_divided_one_by_one() -> None:
     ours, theirs = ([one for one in SAMPLES if one["arm"] == arm] for arm in ("as it is", "not combined"))
-    assert paired(ours, theirs, "rows_per_s") == "1.50 (1.00 to 2.00)"
+    assert divide_by_round(ours, theirs, "rows_per_s") == "1.50 (1.00 to 2.00)"
 
 
 def test_the_tables_hold_each_variant_its_ratios_and_the_plan_of_the_first_round() -> None:
@@ -57,14 +57,14 @@ def test_the_tables_hold_each_variant_its_ratios_and_the_plan_of_the_first_round
     assert figures["epoch, 1,000 users, as it is"] == [7]
 
 
-def told(arm: str, *found: list[int]) -> dict[str, Any]:
+def read_arm(arm: str, *found: list[int]) -> dict[str, Any]:
     return {"arm": arm, "round": 0, "found": [*found]}
 
 
 def test_a_variant_with_other_counts_is_no_measurement() -> None:
     right, truth = [60_000, 5, 2, 77], {60_000: 5}
-    compared([told("as it is", right), told("not fused", right)], truth)
+    compare([read_arm("as it is", right), read_arm("not fused", right)], truth)
     with pytest.raises(BenchError, match="not fused, round 0: other counts"):
-        compared([told("as it is", right), told("not fused", [60_000, 5, 2, 78])], truth)
+        compare([read_arm("as it is", right), read_arm("not fused", [60_000, 5, 2, 78])], truth)
     with pytest.raises(BenchError, match="as it is, round 0: other counts"):
-        compared([told("as it is", [60_000, 4, 2, 77])], truth)
+        compare([read_arm("as it is", [60_000, 4, 2, 77])], truth)

@@ -24,7 +24,7 @@ FACTS: dict[str, Any] = {
 }
 
 
-def kept(runs: Path, name: str, table: str | None, **changes: object) -> None:
+def keep(runs: Path, name: str, table: str | None, **changes: object) -> None:
     folder = runs / name
     folder.mkdir(parents=True)
     (folder / facts.FACTS).write_text(json.dumps({**FACTS, **changes}))
@@ -37,11 +37,11 @@ def kept(runs: Path, name: str, table: str | None, **changes: object) -> None:
 def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evidence(tmp_path: Path) -> None:
     runs, docs = tmp_path / "runs", tmp_path / "docs"
     (docs / page.PAGE).parent.mkdir(parents=True)
-    kept(runs, "20260101-000000-dedup", "an older one")
-    kept(runs, "20260102-000000-dedup", "ours / theirs: 3.10")
+    keep(runs, "20260101-000000-dedup", "an older one")
+    keep(runs, "20260102-000000-dedup", "ours / theirs: 3.10")
     (runs / "20260102-000000-dedup" / facts.PLANS).write_text("plans")
-    kept(runs, "20260103-000000-dedup", None)
-    kept(runs, "20260104-000000-streams", "another case", case="streams")
+    keep(runs, "20260103-000000-dedup", None)
+    keep(runs, "20260104-000000-streams", "another case", case="streams")
     assert page.measure(argparse.Namespace(runs=runs, docs=docs)) == ""
     text = (docs / page.PAGE).read_text()
     assert text.index("another case") < text.index("ours / theirs: 3.10")
@@ -56,8 +56,8 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
 def test_another_size_is_another_measurement(tmp_path: Path) -> None:
     runs, docs = tmp_path / "runs", tmp_path / "docs"
     (docs / page.PAGE).parent.mkdir(parents=True)
-    kept(runs, "20260101-000000-dedup", "a large one", settings={**FACTS["settings"], "live": 50_000_000})
-    kept(runs, "20260102-000000-dedup", "a small one")
+    keep(runs, "20260101-000000-dedup", "a large one", settings={**FACTS["settings"], "live": 50_000_000})
+    keep(runs, "20260102-000000-dedup", "a small one")
     page.measure(argparse.Namespace(runs=runs, docs=docs))
     text = (docs / page.PAGE).read_text()
     assert text.index("beside Spark's: live 1,000,000, rows 1,000") < text.index("a small one")
@@ -66,8 +66,8 @@ def test_another_size_is_another_measurement(tmp_path: Path) -> None:
 
 def test_without_a_measurement_there_is_no_page(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no measurement came to its end yet"):
-        page.written(tmp_path)
+        page.render(tmp_path)
 
 
 def test_the_page_in_the_docs_is_what_its_evidence_says() -> None:
-    assert (CHECKOUT / page.PAGE).read_text() == page.written(CHECKOUT / page.EVIDENCE)
+    assert (CHECKOUT / page.PAGE).read_text() == page.render(CHECKOUT / page.EVIDENCE)

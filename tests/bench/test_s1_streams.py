@@ -30,13 +30,13 @@ class _Admin:
 
     def list_consumer_group_offsets(self, _: list[Any]) -> dict[str, Any]:
         at = [("events", 0, self.read), (BETWEEN, 0, self.counted), (BETWEEN, 1, -1001)]
-        return {"app": _told(SimpleNamespace(topic_partitions=[TopicPartition(*each) for each in at]))}
+        return {"app": _answering(SimpleNamespace(topic_partitions=[TopicPartition(*each) for each in at]))}
 
     def list_offsets(self, asked: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
-        return {one: _told(SimpleNamespace(offset=self.ends if one.partition == 0 else 0)) for one in asked}
+        return {one: _answering(SimpleNamespace(offset=self.ends if one.partition == 0 else 0)) for one in asked}
 
 
-def _told(answer: Any) -> Any:
+def _answering(answer: Any) -> Any:
     return SimpleNamespace(result=lambda _: answer)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once.progress import VARIABLE
 from tests.bench import rates
-from tests.bench.spark_arm import watched
+from tests.bench.spark_arm import watch
 
 
 def _progress(batch: int, rows: int, *, waited: bool = False) -> Any:
@@ -46,7 +46,7 @@ def test_batches_are_announced_with_the_end_that_spark_tells(tmp_path: Path, mon
     first, second, third = _progress(0, 5), _progress(1, 6), _progress(2, 7)
     idle = _progress(1, 0, waited=True)
 
-    watched(_Query([], [first, idle], [first, idle, second, third]), batches=3)
+    watch(_Query([], [first, idle], [first, idle, second, third]), batches=3)
 
     assert rates.batches(tmp_path / "events.jsonl") == [
         rates.Seen(2250, 5),

@@ -9,7 +9,7 @@ from tests.charts.render import environment, render
 from tests.charts.samples import pipeline
 from tests.harness.adapters.rendering import values_for
 from tests.harness.definition.in_pods import values_of
-from tests.harness.play.stage import laid_over
+from tests.harness.play.stage import lay_over
 from tests.unit.harness.test_own_in_pods import definition, subject
 
 
@@ -21,7 +21,7 @@ def test_its_package_is_in_every_pod_in_its_folders_and_nothing_of_the_deployed_
     (tmp_path / "installed" / "clicks" / "data" / "names.csv").write_text("a\n")
     changes = values_of(own, subject(tmp_path), values)
     settings = {**values["settings"], **changes.pop("settings"), "pipeline": "uc_7"}
-    rendered = render("streaming-pipeline", laid_over(values_for(values, "uc-7", settings), changes), "uc-7")
+    rendered = render("streaming-pipeline", lay_over(values_for(values, "uc-7", settings), changes), "uc-7")
     application = rendered.one("SparkApplication", "uc-7")
     assert application["spec"]["arguments"][:2] == ["effectively_once", "run"]
     assert not rendered.of("Service")

@@ -89,7 +89,7 @@ def _cards(seed: int, console: Any, records: int | None, kills: int) -> int:
 
 def _fraud(seed: int, console: Any, **sizes: int | None) -> int:
     from tests.harness.fraud.demo import FraudDemo  # noqa: PLC0415
-    from tests.harness.fraud.page import text  # noqa: PLC0415
+    from tests.harness.fraud.page import show  # noqa: PLC0415
     from tests.harness.fraud.plan import STORE_DOWN_S  # noqa: PLC0415
     from tests.harness.fraud.scene import on_embedded  # noqa: PLC0415
 
@@ -98,5 +98,5 @@ def _fraud(seed: int, console: Any, **sizes: int | None) -> int:
     # A run that is about the store's absence leaves out what is measured beside the job.
     scene, triggers = partial(on_embedded, console, down_s), down_s == STORE_DOWN_S
     results = FraudDemo(CHECKOUT, "embedded", scene, seed, console, triggers=triggers, **given).run()
-    typer.echo(text(results), nl=False)
+    show(results, console_out())
     return int(results.verdict.exit_code)

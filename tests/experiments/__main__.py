@@ -15,7 +15,7 @@ import typer
 
 from infra.errors import RefusedError
 from infra.options import ask
-from tests.experiments.kinds import EXPERIMENTS, experiment, judged_again, kind_of
+from tests.experiments.kinds import EXPERIMENTS, experiment, judge_again, kind_of
 from tests.experiments.run_folder import RESULTS, keep
 
 
@@ -36,7 +36,7 @@ def play(asked: Asked) -> int:
     """Judge it, and keep it; returns the exit code."""
     if (kind := kind_of(asked.run)) not in EXPERIMENTS:
         raise RefusedError(f"{asked.run} is a run of {kind}, no experiment: `make check RUN={asked.run}`")
-    code = judged_again(experiment(kind), asked.run)
+    code = judge_again(experiment(kind), asked.run)
     if asked.to is not None and (asked.run / RESULTS).is_file():
         keep(asked.run, asked.to)
     return code

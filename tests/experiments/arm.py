@@ -14,7 +14,7 @@ from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from tests.bench.facts import load
 from tests.experiments.figures import FACTS, Facts
-from tests.experiments.ground import Asked, Cast, Ground, Role
+from tests.experiments.stack import Asked, Cast, Role, Stack
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -22,7 +22,7 @@ from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned
 from tests.harness.workload.sender import Sender, Target, kafka_producer
 
-G = TypeVar("G", bound=Ground)
+G = TypeVar("G", bound=Stack)
 DRAIN_S, OUTSTANDING = 300.0, 1_000_000
 
 
@@ -32,13 +32,13 @@ class ArmPlay(ABC, Generic[G]):
 
     Attributes:
         directory: of this arm; evidence goes there.
-        ground: where it runs.
+        stack: where it runs.
         cpu_s: processor time by part, filled in as it goes where it is measured.
 
     """
 
     directory: RunDirectory
-    ground: G
+    stack: G
     console: Console
     stop: threading.Event = field(default_factory=threading.Event, init=False)
     cpu_s: dict[str, float] = field(default_factory=dict, init=False)
@@ -79,28 +79,28 @@ class ArmPlay(ABC, Generic[G]):
 
     @contextmanager
     def running(self, module: str, roles: Sequence[Role], partitions: int, **asked: Unpack[Asked]) -> Iterator[None]:
-        """Make its topics, and run its drivers and a sender; `asked`: see `Ground.cast`.
+        """Make its topics, and run its drivers and a sender; `asked`: see `Stack.cast`.
 
         Raises:
             WaitTimedOutError: a driver does not come up.
 
         """
-        self.ground.create(self.directory, roles[0], partitions)
-        self.cast = cast = self.ground.cast(self.directory, self.history, module, roles, **asked)
+        self.stack.create(self.directory, roles[0], partitions)
+        self.cast = cast = self.stack.cast(self.directory, self.history, module, roles, **asked)
         pipeline = roles[0].settings["pipeline"]
-        with cast.followed(), self.directory.sent_writer() as lines:
+        with cast.following(), self.directory.sent_writer() as lines:
             self.sender = Sender(
-                kafka_producer(self.ground.endpoints.kafka_bootstrap),
+                kafka_producer(self.stack.endpoints.kafka_bootstrap),
                 lines,
                 Pacer(Pace(horizon_ms=None, max_outstanding=OUTSTANDING)),
-                settled(partitions),
-                unacknowledged=unacknowledged(self.history),
+                settle_at_once(partitions),
+                unacknowledged=note_unacknowledged(self.history),
                 stop=self.stop,
                 target=Target(pipeline, partitions, DRAIN_S),
             )
             with self.console.step(f"{self.name}: {len(roles)} to start"):
                 cast.start()
-                cast.watch.wait_for(f"{len(roles)} drivers", self._started, self.ground.driver_s, self.dead)
+                cast.watch.wait_for(f"{len(roles)} drivers", self._started, self.stack.driver_s, self.dead)
             yield
             for one in cast.drivers:
                 one.stop()
@@ -129,10 +129,10 @@ class ArmPlay(ABC, Generic[G]):
 
     @property
     def store(self) -> Any:
-        """The object store of its ground."""
+        """The object store of its stack."""
         from effectively_once.store.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
 
-        endpoints = self.ground.endpoints
+        endpoints = self.stack.endpoints
         return S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
 
     def used(self, pipeline: str) -> dict[str, Any]:
@@ -148,13 +148,13 @@ class ArmPlay(ABC, Generic[G]):
         return told >= len(self.cast.drivers)
 
 
-def settled(partitions: int) -> Callable[[], Progress]:
+def settle_at_once(partitions: int) -> Callable[[], Progress]:
     """Progress where there is no chain to wait for: what was sent counts as settled at once; the arm waits itself."""
     progress = Progress(ends=dict.fromkeys(range(partitions), 2**62))
     return lambda: progress
 
 
-def unacknowledged(history: History) -> Callable[[Planned, str], None]:
+def note_unacknowledged(history: History) -> Callable[[Planned, str], None]:
     """Write down what the broker does not acknowledge."""
 
     def note(record: Planned, error: str) -> None:
@@ -167,10 +167,10 @@ def wait_until_done(cast: Cast, who: str, records: int) -> None:
     """Wait until the job of a single driver is done with so many records. Raises WaitTimedOutError."""
     watch, (drivers,) = cast.watch, cast.drivers
     done = f"{who} to be done with {records:,} records"
-    watch.wait_for(done, lambda: done_with(watch.seen) >= records, DRAIN_S, drivers.alive)
+    watch.wait_for(done, lambda: count_done(watch.seen) >= records, DRAIN_S, drivers.alive)
 
 
-def done_with(seen: Sequence[dict[str, Any]]) -> int:
+def count_done(seen: Sequence[dict[str, Any]]) -> int:
     """Return how many records a job is done with, by what it has announced.
 
     Epochs of the library tell how many records each has read, again when they are repeated. The other jobs tell the sum

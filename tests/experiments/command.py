@@ -24,7 +24,7 @@ from tests.experiments import page
 from tests.experiments.embedded import QUICK, embedded
 from tests.experiments.experiment import Experiment
 from tests.experiments.results import Results
-from tests.experiments.run_folder import PAGE, begun
+from tests.experiments.run_folder import PAGE, begin
 from tests.harness.evidence import EvidenceError
 from tests.harness.workload.errors import InputError
 
@@ -48,7 +48,7 @@ def main(experiment: Experiment[Any, Any], arguments: Sequence[str] | None = Non
 
     def act(asked: Any) -> int:
         try:
-            results = _played(experiment, asked.resume or _begun(experiment, asked), asked.only)
+            results = _play(experiment, asked.resume or _begin(experiment, asked), asked.only)
         except (EvidenceError, InputError) as error:
             raise RefusedError(str(error)) from error
         except (KeyboardInterrupt, SystemExit) as end:
@@ -56,10 +56,10 @@ def main(experiment: Experiment[Any, Any], arguments: Sequence[str] | None = Non
         sys.stdout.write(page.markdown(experiment.page, results) + "\n")
         return results.verdict.exit_code
 
-    return ask(_asked(experiment), act, arguments, name=experiment.command)
+    return ask(_options_class(experiment), act, arguments, name=experiment.command)
 
 
-def _begun(experiment: Experiment[Any, Any], asked: Any) -> Path:
+def _begin(experiment: Experiment[Any, Any], asked: Any) -> Path:
     """Make the folder of a new run, with what is to be played in it."""
     seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
     sizes: dict[str, Any] = dict(experiment.small) if asked.quick else {}
@@ -70,18 +70,18 @@ def _begun(experiment: Experiment[Any, Any], asked: Any) -> Path:
     jvm = asked.jvm or (QUICK if asked.quick else experiment.jvm)
     told = " ".join(f"{_flag(one)} {_words(getattr(plan, one.name))}" for one in _options(experiment))
     command = f'make {experiment.command} SEED={seed} ARGS="{told} --jvm {jvm}"'
-    return begun(asked.runs or CHECKOUT / "runs" / experiment.command, experiment.name, command, plan, jvm)
+    return begin(asked.runs or CHECKOUT / "runs" / experiment.command, experiment.name, command, plan, jvm)
 
 
-def _played(experiment: Experiment[Any, Any], run: Path, only: Sequence[str] | None) -> Results[Any, Any]:
+def _play(experiment: Experiment[Any, Any], run: Path, only: Sequence[str] | None) -> Results[Any, Any]:
     """Play the arms of a run that have not come to their end, and judge all of it."""
     manifest, plan = experiment.planned(run)
     left = [arm for arm in experiment.left(run, plan) if not only or arm in only]
     console = default_console()
     console.say(f"run {os.path.relpath(run)}, seed {plan.seed}: {', '.join(left) or 'nothing is left to play'}")
     if left:
-        with embedded(run, console, experiment.needs, quick=manifest["jvm"] == QUICK) as ground:
-            experiment.play(run, plan, left, ground, console)
+        with embedded(run, console, experiment.needs, quick=manifest["jvm"] == QUICK) as stack:
+            experiment.play(run, plan, left, stack, console)
     results = experiment.write(run)
     console.say(f"page {os.path.relpath(run / PAGE)}")
     return results
@@ -99,7 +99,7 @@ def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
 
 
-def _asked(experiment: Experiment[Any, Any]) -> type[Asked]:
+def _options_class(experiment: Experiment[Any, Any]) -> type[Asked]:
     """With the sizes of its plan, each of which is as in the plan where nothing is said."""
     sizes = []
     for one in _options(experiment):

@@ -1,4 +1,4 @@
-"""The ground of processes of this machine: broker, object store and result store, for as long as a block lasts."""
+"""The stack of processes of this machine: broker, object store and result store, for as long as a block lasts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, prepare
 from tests.experiments.cpu import Cpu
-from tests.experiments.ground import Asked, Cast, Role
+from tests.experiments.stack import Asked, Cast, Role
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.job_home import JobHome
@@ -34,7 +34,7 @@ MEMORY_MIB = 768
 
 
 @dataclass(frozen=True)
-class EmbeddedGround:
+class ProcessStack:
     """Processes of this machine.
 
     Attributes:
@@ -58,7 +58,7 @@ class EmbeddedGround:
 
     @property
     def database(self) -> PostgresServer:
-        """See Ground."""
+        """See Stack."""
         assert self.server is not None, "whoever uses it has asked for it"
         return self.server
 
@@ -68,30 +68,34 @@ class EmbeddedGround:
         return self.class_archive is None
 
     def pipeline(self, name: str) -> str:
-        """See Ground: all that a run has is its own."""
+        """See Stack: all that a run has is its own."""
         return name
 
     def settings(self, role: Role) -> PipelineSettings:
-        """See Ground."""
+        """See Stack."""
         return PipelineSettings(**{**self.addresses, **role.settings})
 
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
     ) -> Cast:
-        """See Ground."""
+        """See Stack."""
         hold = Hold(directory.path.absolute() / "work" / "points")
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         home = self._home(directory, hold.env, asked)
         drivers = tuple(SupervisedDrivers(home, module, watch.path, history=history, say=self.say) for _ in roles)
-        paths = tuple(written(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles)
+        paths = tuple(
+            write_settings(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles
+        )
         return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
 
     def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
-        """See Ground."""
+        """See Stack."""
         library = self.addresses | dict(role.settings)
         path = directory.path.absolute() / "settings-create.json"
         directory.write_json(path, library)
-        self._home(directory, {}, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
+        self._home(directory, {}, {}).create(
+            path, partitions, write_settings(directory, role, library | dict(role.own))
+        )
 
     @property
     def addresses(self) -> dict[str, Any]:
@@ -121,7 +125,7 @@ class EmbeddedGround:
         )
 
 
-def written(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
+def write_settings(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
     """Write the settings file of a role; where it is."""
     path = directory.path.absolute() / ("settings.json" if role.name == "driver" else f"settings-{role.name}.json")
     directory.write_json(path, settings)
@@ -129,7 +133,7 @@ def written(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) ->
 
 
 @contextmanager
-def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) -> Iterator[EmbeddedGround]:
+def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) -> Iterator[ProcessStack]:
     """Start it in the folder of a run; credentials are in the environment meanwhile.
 
     Args:
@@ -149,9 +153,9 @@ def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) ->
     toolchain, archive = prepare(console), None
     if quick:
         archive = class_archive(toolchain, console)
-    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as stack:
-        os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as servers:
+        os.environ["AWS_ACCESS_KEY_ID"] = servers.endpoints.s3_access_key
+        os.environ["AWS_SECRET_ACCESS_KEY"] = servers.endpoints.s3_secret_key
         with result_store(RunDirectory(path), programs if needs is not None else None) as server:
             data = path.absolute() / "work" / "kafka"
-            yield EmbeddedGround(toolchain, stack.endpoints, server, archive, data, console.say)
+            yield ProcessStack(toolchain, servers.endpoints, server, archive, data, console.say)

@@ -1,4 +1,4 @@
-"""What an experiment is: what it plays, its figures and signs, and its page; and a run of it, judged."""
+"""What an experiment is: what it plays, its figures and claims, and its page; and a run of it, judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.console import Console
 from tests.experiments import page as pages
 from tests.experiments import run_folder
 from tests.experiments.embedded import LASTING
-from tests.experiments.figures import FACTS, Figures, Sign, verdict
+from tests.experiments.figures import FACTS, Claim, Figures, verdict
 from tests.experiments.page import Page
 from tests.experiments.plan import plan_of
 from tests.experiments.results import TOLD, Results
@@ -33,9 +33,9 @@ class Experiment(Generic[P, F]):
         name: of its folder, and the kind that manifests of its runs name.
         plan: a dataclass; its fields are what can be asked for.
         arms: names of what is played one after the other; each has a folder of evidence of that name.
-        play: plays some of them on a ground that is there; what breaks one off is evidence.
+        play: plays some of them on a stack that is there; what breaks one off is evidence.
         figures: of an arm, from a run's folder.
-        signs: what the figures have to show.
+        claims: what the figures have to show.
         results: their class.
         page: how they are shown.
         needs: what PostgreSQL is for; None where there need be none.
@@ -49,7 +49,7 @@ class Experiment(Generic[P, F]):
     arms: Callable[[P], Sequence[str]]
     play: Callable[[Path, P, Sequence[str], Any, Console], None]
     figures: Callable[[Path, P, str], Sequence[F]]
-    signs: Callable[[Sequence[F], P], list[Sign]]
+    claims: Callable[[Sequence[F], P], list[Claim]]
     results: type[Results[P, F]]
     page: Page
     needs: str | None = None
@@ -73,7 +73,7 @@ class Experiment(Generic[P, F]):
 
     def left(self, run: Path, plan: P) -> list[str]:
         """Arms that were not played to their end."""
-        return [arm for arm in self.arms(plan) if not ended(run / arm / FACTS)]
+        return [arm for arm in self.arms(plan) if not has_ended(run / arm / FACTS)]
 
     def judge(self, run: Path) -> Results[P, F]:
         """Compute the results of a run from its files. Raises EvidenceError: there is no manifest that can be read."""
@@ -91,11 +91,11 @@ class Experiment(Generic[P, F]):
             arms += found
             if why := next((one.broke_off for one in found if one.broke_off is not None), None):
                 unread[arm] = f"it broke off: {why}"
-        signs = self.signs(arms, plan)
+        claims = self.claims(arms, plan)
         try:
             told = {name: manifest[name] for name in TOLD}
             return self.results(
-                **told, plan=plan, arms=arms, unread=unread, signs=signs, verdict=verdict(signs, whole=not unread)
+                **told, plan=plan, arms=arms, unread=unread, claims=claims, verdict=verdict(claims, whole=not unread)
             )
         except (KeyError, ValueError) as error:
             todo = "take it from where the run was recorded"
@@ -115,7 +115,7 @@ class Experiment(Generic[P, F]):
             (run / name).write_text(content.rstrip("\n") + "\n")
 
 
-def ended(facts: Path) -> bool:
+def has_ended(facts: Path) -> bool:
     """Whether an arm was played to its end, by its facts."""
     try:
         told = orjson.loads(facts.read_bytes())

@@ -36,14 +36,14 @@ def sends(records: Iterable[Planned], partitions: int) -> Rows:
     return rows
 
 
-def observed(run: RunDirectory, name: str, rows: Iterable[dict[str, Any]]) -> None:
+def write_observed(run: RunDirectory, name: str, rows: Iterable[dict[str, Any]]) -> None:
     """Write what was read of a sink."""
     with run.observed_writer(name) as lines:
         for row in rows:
             lines.write(row)
 
 
-def sent(run: RunDirectory, rows: Iterable[dict[str, Any]]) -> None:
+def write_sent(run: RunDirectory, rows: Iterable[dict[str, Any]]) -> None:
     """Write what was acknowledged."""
     with run.sent_writer() as lines:
         for row in rows:
@@ -51,11 +51,11 @@ def sent(run: RunDirectory, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def failing(results: Results[Any, Any]) -> list[tuple[str, bool]]:
-    """Return signs that do not hold, and whether each is a promise."""
-    return [(f"{sign.of} {sign.says}", sign.promise) for sign in results.signs if not sign.holds]
+    """Return claims that do not hold, and whether each is a promise."""
+    return [(f"{claim.of} {claim.says}", claim.promise) for claim in results.claims if not claim.holds]
 
 
-def changed(lines: Path, change: Callable[[Rows], object]) -> None:
+def change_rows(lines: Path, change: Callable[[Rows], object]) -> None:
     """Change a file of JSON lines."""
     rows = [orjson.loads(line) for line in lines.read_bytes().splitlines()]
     change(rows)

@@ -1,4 +1,4 @@
-"""What results of every experiment are made of: signs that hold or not, latencies, and what an arm cost."""
+"""What results of every experiment are made of: claims that hold or not, latencies, and what an arm cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Sign(Model):
+class Claim(Model):
     """A sentence that holds or not.
 
     Attributes:
@@ -36,21 +36,21 @@ class Sign(Model):
     promise: bool = True
 
 
-def promise(of: str, says: str, holds: bool, found: str) -> Sign:
+def promise(of: str, says: str, holds: bool, found: str) -> Claim:
     """Say what an arm promises."""
-    return Sign(of=of, says=says, holds=holds, found=found)
+    return Claim(of=of, says=says, holds=holds, found=found)
 
 
-def guard(of: str, says: str, holds: bool, found: str) -> Sign:
+def guard(of: str, says: str, holds: bool, found: str) -> Claim:
     """Say what has to have been seen of an arm."""
-    return Sign(of=of, says=says, holds=holds, found=found, promise=False)
+    return Claim(of=of, says=says, holds=holds, found=found, promise=False)
 
 
-def verdict(signs: Sequence[Sign], *, whole: bool) -> Verdict:
+def verdict(claims: Sequence[Claim], *, whole: bool) -> Verdict:
     """Fail for a promise that does not hold; unknown for a guard that does not, or where not all was played."""
-    if any(one.promise and not one.holds for one in signs):
+    if any(one.promise and not one.holds for one in claims):
         return Verdict.FAIL
-    return Verdict.PASS if signs and whole and all(one.holds for one in signs) else Verdict.UNKNOWN
+    return Verdict.PASS if claims and whole and all(one.holds for one in claims) else Verdict.UNKNOWN
 
 
 class Latency(Model):
@@ -143,7 +143,7 @@ def faults_in(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [one for one in events if one["event"] == "fault"]
 
 
-def summed(records: Mapping[str, int], complaints: Sequence[str]) -> str:
+def describe_sums(records: Mapping[str, int], complaints: Sequence[str]) -> str:
     """Say how the counts of all epochs add up, or the first that does not."""
     parts = ", ".join(f"{records.get(part, 0):,} {part}" for part in adding_up.PARTS)
     return complaints[0] if complaints else f"{records.get('in', 0):,} = {parts}"

@@ -12,7 +12,7 @@ from tests.experiments.experiment import Experiment
 from tests.experiments.page import IN_PODS
 from tests.experiments.pods import pods
 from tests.experiments.results import Results
-from tests.experiments.run_folder import begun
+from tests.experiments.run_folder import begin
 from tests.harness.play.room import Found
 
 if TYPE_CHECKING:
@@ -39,17 +39,12 @@ class InPods:
         command = f"make acceptance SUITE=jobs JOB={one.name} SEED={seed}"
         with Found.alone(command, console) as found:
             found.target()
-            path = begun(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
+            path = begin(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
             console.say(f"run {path.relative_to(CHECKOUT)}")
-            with pods(path, seed, console, found, one.needs) as ground:
-                one.play(path, plan, one.arms(plan), ground, console)
+            with pods(path, seed, console, found, one.needs) as stack:
+                one.play(path, plan, one.arms(plan), stack, console)
             return one.write(path)
 
     def show(self, results: Results[Any, Any], out: Out) -> None:
         """Print the tables and what was judged."""
-        printed(page.markdown(self.experiment.page, results), out)
-
-
-def printed(text: str, out: Out) -> None:
-    """Print tables as they are."""
-    out.print(text, markup=False, highlight=False, soft_wrap=True)
+        out.print(page.markdown(self.experiment.page, results), markup=False, highlight=False, soft_wrap=True)

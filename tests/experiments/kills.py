@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS
-from tests.experiments.ground import Cast
+from tests.experiments.stack import Cast
 from tests.experiments.strikes import Strikes
 from tests.harness.history import History
 

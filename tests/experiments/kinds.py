@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from infra.command_line import console_out
 from infra.errors import RefusedError
 from tests.experiments import page
 from tests.experiments.experiment import Experiment
@@ -18,8 +19,11 @@ from tests.harness.results import OWN_PIPELINE as OWN_CAMPAIGN
 
 USER_COUNTS: Final = "user_counts"
 OWN_PIPELINE: Final = "own_pipeline"
-OWN_JUDGE = {"card_ledger": "tests.harness.cards.judge", "fraud": "tests.harness.fraud.judge"}
-"""Kinds with a program of their own that judges a run."""
+OWN_JUDGE = {
+    "card_ledger": ("tests.harness.cards.judge", "tests.harness.cards.show"),
+    "fraud": ("tests.harness.fraud.judge", "tests.harness.fraud.page"),
+}
+"""Kinds that are no experiment: the modules that judge a run (`judge`), and print its results (`show`)."""
 EXPERIMENTS = ("compare", "two_ways", "reconcile", "optimisations")
 KINDS = (USER_COUNTS, OWN_PIPELINE, *OWN_JUDGE, *EXPERIMENTS)
 _BEFORE = {"system_usage": "compare", "two-ways": "two_ways"}
@@ -66,19 +70,23 @@ def _kind_before(manifest: dict[str, Any]) -> str:
 def judge_of(kind: str) -> Callable[[Path], int] | None:
     """Give the judge of a kind: takes a run's folder, returns the exit code. None: it is one of the harness."""
     if kind in EXPERIMENTS:
-        return lambda run: judged_again(experiment(kind), run)
+        return lambda run: judge_again(experiment(kind), run)
     if kind in OWN_JUDGE:
-        program = importlib.import_module(OWN_JUDGE[kind])
-        return lambda run: int(program.main([str(run)]))
+        judge, shown = map(importlib.import_module, OWN_JUDGE[kind])
+        return lambda run: _judge_again(run, judge.judge, lambda results: shown.show(results, console_out()))
     return None
 
 
-def judged_again(one: Experiment[Any, Any], run: Path) -> int:
+def judge_again(one: Experiment[Any, Any], run: Path) -> int:
     """Judge a run of an experiment from its files, and show what comes of it; the exit code."""
+    return _judge_again(run, one.write, lambda results: sys.stdout.write(page.markdown(one.page, results) + "\n"))
+
+
+def _judge_again(run: Path, judge: Callable[[Path], Any], show: Callable[[Any], object]) -> int:
     try:
-        results = one.write(run)
+        results = judge(run)
     except EvidenceError as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
-    sys.stdout.write(page.markdown(one.page, results) + "\n")
-    return results.verdict.exit_code
+    show(results)
+    return int(results.verdict.exit_code)

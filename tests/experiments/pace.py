@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from tests.harness.workload.record import Planned
 
 
-def paced(records: Iterable[Planned], per_s: int, stop: threading.Event) -> Iterator[Planned]:
+def pace_out(records: Iterable[Planned], per_s: int, stop: threading.Event) -> Iterator[Planned]:
     """Give records out when each is due; none any more when `stop` is set."""
     began = time.monotonic()
     for number, record in enumerate(records):

@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import FileSystemLoader
 
 from tests.bench.table import table
-from tests.experiments.figures import Latency, Sign
-from tests.experiments.plot import NARROW, WIDE, Plot, drawn
+from tests.experiments.figures import Claim, Latency
+from tests.experiments.plot import NARROW, WIDE, Plot, draw
 from tests.harness import report
 from tests.harness.report.page import TEMPLATES, VERDICTS
 from tests.harness.report.typeset import date, moment_of, words
@@ -38,7 +38,7 @@ class Page:
         says: what was played.
         tables: of its figures.
         plots: of those that people would rather look at.
-        name: of an arm or stream in words, by that which signs have.
+        name: of an arm or stream in words, by that which claims have.
         more: further lines below what was judged, each with its mark.
         files: further files of a run, by name.
 
@@ -56,12 +56,12 @@ class Page:
 def markdown(page: Page, results: Any) -> str:
     """Return tables and what was judged, in Markdown."""
     parts = [f"{title}\n\n{table(heading, rows)}" for title, heading, rows in page.tables(results)]
-    return "\n\n".join([*parts, "\n".join(judged(page, results))])
+    return "\n\n".join([*parts, "\n".join(list_judged(page, results))])
 
 
-def judged(page: Page, results: Any) -> list[str]:
+def list_judged(page: Page, results: Any) -> list[str]:
     """Return a line for each promise, for each guard that does not hold and each arm that is not whole; the verdict."""
-    promises = [one for one in results.signs if one.promise]
+    promises = [one for one in results.claims if one.promise]
     lines = [f"{'✓' if one.holds else '✗'} {page.name(one.of)} {one.says}: {one.found}" for one in promises]
     lines += [*page.more(results), *(f"? {line}" for line in unshown(page, results))]
     return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
@@ -69,7 +69,7 @@ def judged(page: Page, results: Any) -> list[str]:
 
 def unshown(page: Page, results: Any) -> list[str]:
     """Why a run shows less than it was to show."""
-    guards = [one for one in results.signs if not one.promise and not one.holds]
+    guards = [one for one in results.claims if not one.promise and not one.holds]
     lines = [f"{page.name(one.of)}: not shown that {one.says} ({one.found})" for one in guards]
     return lines + [f"{page.name(arm)}: {why}" for arm, why in results.unread.items()]
 
@@ -77,7 +77,7 @@ def unshown(page: Page, results: Any) -> list[str]:
 def html(page: Page, results: Any, runs: str) -> str:
     """Return the page; `runs` is the folder of such runs, below `runs/`."""
     machine, plan = results.machine, vars(results.plan)
-    broken = [one for one in results.signs if one.promise and not one.holds]
+    broken = [one for one in results.claims if one.promise and not one.holds]
     return _PAGES.get_template("page.html.j2").render(
         title=page.title,
         run=results.run,
@@ -91,20 +91,20 @@ def html(page: Page, results: Any, runs: str) -> str:
         ],
         facts=_facts(results),
         plots=[
-            (one.title, [drawn(one, frame) for frame in (WIDE, NARROW)])
+            (one.title, [draw(one, frame) for frame in (WIDE, NARROW)])
             for one in page.plots(results)
             if any(one.rows.values())
         ],
         tables=[_table(*one) for one in page.tables(results)],
-        promises=[(page.name(one.of), one, _mark(one)) for one in results.signs if one.promise],
-        guards=[(page.name(one.of), one, _mark(one)) for one in results.signs if not one.promise],
+        promises=[(page.name(one.of), one, _mark(one)) for one in results.claims if one.promise],
+        guards=[(page.name(one.of), one, _mark(one)) for one in results.claims if not one.promise],
         more=page.more(results),
         commands=[
             (results.command, "plays it again: the same records, and the same plan of kills"),
             (f"make check RUN=runs/{runs}/{results.run}", "judges this run again from its files alone"),
         ],
         about=[
-            ("Plan", {name: _told(value) for name, value in plan.items()}),
+            ("Plan", {name: _words(value) for name, value in plan.items()}),
             ("Machine", {name: value for name, value in machine.items() if name != "versions"}),
             ("Versions", {**machine.get("versions", {}), **results.git}),
         ],
@@ -113,8 +113,8 @@ def html(page: Page, results: Any, runs: str) -> str:
 
 def _facts(results: Any) -> list[tuple[str, str, str]]:
     """Return what stands below the verdict: name, value, a remark."""
-    promises = [one.holds for one in results.signs if one.promise]
-    guards = [one.holds for one in results.signs if not one.promise]
+    promises = [one.holds for one in results.claims if one.promise]
+    guards = [one.holds for one in results.claims if not one.promise]
     machine = results.machine
     where = "pods of a cluster" if results.jvm == IN_PODS else f"{results.jvm} JVMs"
     return [
@@ -126,11 +126,11 @@ def _facts(results: Any) -> list[tuple[str, str, str]]:
     ]
 
 
-def _mark(sign: Sign) -> tuple[str, str]:
-    """Return the colour of a sign, and its word."""
-    if sign.promise:
-        return ("pass", "holds") if sign.holds else ("fail", "does not hold")
-    return ("pass", "seen") if sign.holds else ("unknown", "not seen")
+def _mark(claim: Claim) -> tuple[str, str]:
+    """Return the colour of a claim, and its word."""
+    if claim.promise:
+        return ("pass", "holds") if claim.holds else ("fail", "does not hold")
+    return ("pass", "seen") if claim.holds else ("unknown", "not seen")
 
 
 def _table(title: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _table(title: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) ->
     }
 
 
-def _told(value: Any) -> str:
+def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -55,7 +55,7 @@ class Frame:
 WIDE, NARROW = Frame("wide", 1080, 300, 70, 24), Frame("narrow", 360, 2, 56, 36)
 
 
-def drawn(plot: Plot, frame: Frame) -> str:
+def draw(plot: Plot, frame: Frame) -> str:
     """Draw it as SVG that is part of a page; a pure function."""
     rows = {name: values for name, values in plot.rows.items() if values}
     highest = max(max(values) for values in rows.values())

@@ -1,4 +1,4 @@
-"""The ground of pods: pipelines of the Spark operator beside the deployed ones, which are suspended meanwhile."""
+"""The stack of pods: pipelines of the Spark operator beside the deployed ones, which are suspended meanwhile."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from infra.embedded.job import RunError
 from infra.embedded.spark import EXECUTORS
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
-from tests.experiments.embedded import written
-from tests.experiments.ground import Asked, Cast, Role
+from tests.experiments.embedded import write_settings
+from tests.experiments.stack import Asked, Cast, Role
 from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.job_home import PROGRAM
@@ -26,13 +26,13 @@ from tests.harness.adapters.service_policies import policies
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
 from tests.harness.platform_sorts import RESULT_STORE
-from tests.harness.play.room import Found, staged
+from tests.harness.play.room import Found, make_room
 from tests.harness.play.stage import CREATE_S, Stage, names
 from tests.harness.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)
-class PodGround:
+class PodStack:
     """Pods of a cluster.
 
     Attributes:
@@ -47,29 +47,29 @@ class PodGround:
 
     @property
     def endpoints(self) -> Endpoints:
-        """See Ground."""
+        """See Stack."""
         return self.stage.endpoints
 
     @property
     def replication(self) -> int:
-        """See Ground."""
+        """See Stack."""
         return self.stage.replication
 
     @property
     def database(self) -> PodDatabase:
-        """See Ground."""
+        """See Stack."""
         assert self.lent is not None, "whoever uses it has asked for it"
         return self.lent
 
     def pipeline(self, name: str) -> str:
-        """See Ground: the first letters of its words, and the digits of the run."""
+        """See Stack: the first letters of its words, and the digits of the run."""
         pipeline, _ = names(self.stage.directory.path.name, "".join(word[0] for word in name.split("_")))
         return pipeline
 
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
     ) -> Cast:
-        """See Ground."""
+        """See Stack."""
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         memory_mib, files = asked.get("memory_mib"), asked.get("files", ())
         executors = {"count": asked.get("executors", EXECUTORS), **({"memoryMib": memory_mib} if memory_mib else {})}
@@ -87,7 +87,7 @@ class PodGround:
             own = {**values, **self._of(role), "name": named}
             drivers.append(self.stage.supervised(settings, watch, history, directory.logs, **own))
             whole = settings.model_dump(mode="json")
-            written(directory, role, {**whole, **role.own})
+            write_settings(directory, role, {**whole, **role.own})
             path = directory.path.absolute() / "work" / f"{named}.json"
             directory.write_json(path, whole)
             paths.append(path)
@@ -95,7 +95,7 @@ class PodGround:
         return Cast(tuple(drivers), tuple(paths), tuple(roles), watch, hold, None)
 
     def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
-        """See Ground."""
+        """See Stack."""
         settings = self.settings(role)
         whole = settings.model_dump(mode="json")
         directory.write_json(directory.path / "settings-create.json", whole)
@@ -105,7 +105,7 @@ class PodGround:
             raise RunError(str(error)) from error
 
     def settings(self, role: Role) -> PipelineSettings:
-        """See Ground."""
+        """See Stack."""
         given = {**({"database": self.lent.inside} if self.lent is not None else {}), **role.settings}
         return self.stage.settings("", given)
 
@@ -116,7 +116,7 @@ class PodGround:
 
 
 @contextmanager
-def pods(path: Path, seed: int, console: Console, found: Found, needs: str | None) -> Iterator[PodGround]:
+def pods(path: Path, seed: int, console: Console, found: Found, needs: str | None) -> Iterator[PodStack]:
     """Have room on a cluster for a run, and the result store; everything of it is deleted afterwards.
 
     Args:
@@ -130,10 +130,10 @@ def pods(path: Path, seed: int, console: Console, found: Found, needs: str | Non
         NotDeployedError: there is no pipeline to take.
         RunError: the platform has no PostgreSQL of its own.
     """
-    with staged(found, found.target(), seed, console, RunDirectory(path)) as stage:
+    with make_room(found, found.target(), seed, console, RunDirectory(path)) as stage:
         stage.cluster.apply(policies(stage.run, stage.target.values))
         if needs is None:
-            yield PodGround(stage, None)
+            yield PodStack(stage, None)
             return
         deployed = found.deployed
         platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None)
@@ -142,4 +142,4 @@ def pods(path: Path, seed: int, console: Console, found: Found, needs: str | Non
             raise RunError(f"{needs} needs a result store: the platform on this cluster has no PostgreSQL of its own")
         with closing(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context)) as database:
             database.open(stage.cluster, stage.run)
-            yield PodGround(stage, database)
+            yield PodStack(stage, database)

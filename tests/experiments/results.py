@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from tests.experiments.figures import Figures, Model, Sign
+from pydantic import ConfigDict, Field
+
+from tests.experiments.figures import Claim, Figures, Model
 from tests.harness.results import Verdict
 
 P = TypeVar("P")
@@ -20,8 +22,11 @@ class Results(Model, Generic[P, F]):
         machine: cores, memory, load and versions, when it began.
         arms: figures of each of which there is usable evidence.
         unread: arms of which there is no usable evidence, or not to the end, with the reason.
+        claims: `signs` in the file, as results that are kept have it.
 
     """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     run: str
     command: str
@@ -31,7 +36,7 @@ class Results(Model, Generic[P, F]):
     plan: P
     arms: list[F]
     unread: dict[str, str]
-    signs: list[Sign]
+    claims: list[Claim] = Field(validation_alias="signs", serialization_alias="signs")
     verdict: Verdict
 
 

@@ -19,7 +19,7 @@ from tests.harness.run_directory import RunDirectory, new_run, point_latest
 MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
 
 
-def begun(runs: Path, kind: str, command: str, plan: Any, jvm: str) -> Path:
+def begin(runs: Path, kind: str, command: str, plan: Any, jvm: str) -> Path:
     """Make the folder of a new run, with what is to be played in it: `plan`, a dataclass with a seed."""
     path = new_run(runs, plan.seed)
     point_latest(path)

@@ -29,17 +29,17 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     found: Played = []
 
     @contextmanager
-    def ground(_run: Path, _console: Any, _needs: str | None, *, quick: bool) -> Iterator[bool]:
+    def stack(_run: Path, _console: Any, _needs: str | None, *, quick: bool) -> Iterator[bool]:
         yield quick
 
-    monkeypatch.setattr(command, "embedded", ground)
+    monkeypatch.setattr(command, "embedded", stack)
     monkeypatch.setattr(run_folder, "machine", lambda: MACHINE)
     return found
 
 
 def noting(name: str, played: Played) -> Experiment[Any, Any]:
-    def play(_run: Path, _plan: Any, arms: Sequence[str], ground: Any, _console: Any) -> None:
-        played.append(([*arms], ground))
+    def play(_run: Path, _plan: Any, arms: Sequence[str], stack: Any, _console: Any) -> None:
+        played.append(([*arms], stack))
 
     return replace(experiment(name), play=play)
 

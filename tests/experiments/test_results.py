@@ -12,19 +12,19 @@ import pytest
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, EXACTLY_ONCE
 from tests.experiments import page
 from tests.experiments.__main__ import main
-from tests.experiments.compare.fabricate import made as compare
+from tests.experiments.compare.fabricate import fabricate_run as compare
 from tests.experiments.figures import FACTS
 from tests.experiments.kinds import EXPERIMENTS, experiment
-from tests.experiments.optimisations.fabricate import made as optimisations
+from tests.experiments.optimisations.fabricate import fabricate_run as optimisations
 from tests.experiments.reconcile import fabricate as reconcile
 from tests.experiments.run_folder import MANIFEST, PAGE, RESULTS, TABLE
-from tests.experiments.two_ways.fabricate import made as two_ways
+from tests.experiments.two_ways.fabricate import fabricate_run as two_ways
 from tests.harness.results import Verdict
 
 MADE: dict[str, Callable[[Path], Path]] = {
     "compare": compare,
     "two_ways": two_ways,
-    "reconcile": lambda path: reconcile.written(path, reconcile.made()),
+    "reconcile": lambda path: reconcile.write_run(path, reconcile.play()),
     "optimisations": optimisations,
 }
 
@@ -68,7 +68,7 @@ def test_a_run_is_judged_again_from_its_files_and_what_is_kept_is_whole(
     html = (path / PAGE).read_text()
     assert html.count("<svg") == 2 * SHOWN[name].plots
     assert html.count("<thead") == len(one.page.tables(results)) + 2
-    assert [sign.says for sign in results.signs if sign.says.partition("'")[0] not in html] == []
+    assert [claim.says for claim in results.claims if claim.says.partition("'")[0] not in html] == []
     assert main([str(tmp_path)]) == 2
 
 
@@ -107,7 +107,7 @@ def test_a_run_that_broke_off_as_a_whole_is_unknown(tmp_path: Path) -> None:
     manifest = orjson.loads((path / MANIFEST).read_bytes())
     (path / MANIFEST).write_bytes(orjson.dumps({**manifest, "broke_off": "no driver came"}))
     results = experiment("reconcile").judge(path)
-    assert (results.arms, results.signs, results.verdict) == ([], [], Verdict.UNKNOWN)
+    assert (results.arms, results.claims, results.verdict) == ([], [], Verdict.UNKNOWN)
     assert "no driver came" in page.markdown(experiment("reconcile").page, results)
 
 

@@ -196,7 +196,7 @@ class Act:
             if self._send_error is not None:
                 raise self._send_error
             self._phase("drain")
-            self._published(sender)
+            self._await_published(sender)
             # A planned fault that no epoch is left for is a missed one; the judge counts it.
             campaign.drained.set()
             campaign.waiting.wait(DRAIN_S)
@@ -225,7 +225,7 @@ class Act:
         return guarded
 
     def _send(self, sender: Sender) -> None:
-        subject, records = self.subject, counted(self._portions(), self.history)
+        subject, records = self.subject, count_sends(self._portions(), self.history)
         if subject.rate is None:
             last = sender.send(records)
         else:
@@ -249,7 +249,7 @@ class Act:
                     campaign.waiting.wait(0.2)
             yield record
 
-    def _published(self, sender: Sender) -> None:
+    def _await_published(self, sender: Sender) -> None:
         """Wait until everything sent lies in a published epoch."""
 
         def done() -> bool:
@@ -294,7 +294,7 @@ class Act:
                 patience.take_over_s,
             )
             closing, settling = self._closers(sender), self._settlers(sender)
-            epilogue.play(sender, self.collector.boundary, self._published, closing, settling)
+            epilogue.play(sender, self.collector.boundary, self._await_published, closing, settling)
 
     @contextmanager
     def _gateways(self) -> Iterator[Gateways | None]:
@@ -343,7 +343,7 @@ class Act:
         self.history.record("phase", phase=name)
 
 
-def counted(records: Iterable[Planned], history: History, every: int = 2_000) -> Iterable[Planned]:
+def count_sends(records: Iterable[Planned], history: History, every: int = 2_000) -> Iterable[Planned]:
     """Pass records on and note every so often how many went."""
     for number, record in enumerate(records):
         if number % every == 0:

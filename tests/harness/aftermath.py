@@ -59,7 +59,7 @@ GIVEN_UP_MS = 20_000
 """Spark goes on without an executor that is cut off, and the epoch with it: measured 16 to 20 s after the cut."""
 
 
-def shown_by(kind: str, target: str) -> tuple[Effect, ...]:
+def effects_of(kind: str, target: str) -> tuple[Effect, ...]:
     """Return what shows that a fault had an effect, any of it; nothing where there is no such fault."""
     if kind in BY_KIND:
         return BY_KIND[kind]
@@ -112,7 +112,7 @@ class Aftermath:
             SUCCEEDED: self._succeeded,
             JOINED: self._joined,
         }
-        shown = shown_by(self._fault.kind, self._fault.target)
+        shown = effects_of(self._fault.kind, self._fault.target)
         return next((effect for effect in shown if finds[effect]()), Effect.NONE)
 
     @cached_property

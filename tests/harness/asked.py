@@ -87,7 +87,7 @@ def _metric(row: Mapping[str, Any]) -> Metric:
     return Metric(row["at"], row["epoch"], row["released"])
 
 
-def _warned(row: Mapping[str, Any]) -> Warned:
+def _read_warning(row: Mapping[str, Any]) -> Warned:
     time_ms = row["time_ms"]
     _of(str, row["driver"], row["source"])
     _of(int, *(() if time_ms is None else (time_ms,)))
@@ -99,4 +99,4 @@ def _of(kind: type, *values: object) -> None:
         raise TypeError(f"{values} are not all of type {kind.__name__}")
 
 
-_READ = {CERTIFICATE: _certificate, METRIC: _metric, WARNING: _warned}
+_READ = {CERTIFICATE: _certificate, METRIC: _metric, WARNING: _read_warning}

@@ -149,8 +149,8 @@ class Collector:
                     "topic": self._source,
                     "partition": partition,
                     "offset": offset,
-                    "key": _encoded(message.key()),
-                    "value": _encoded(message.value()),
+                    "key": _encode(message.key()),
+                    "value": _encode(message.value()),
                     "timestamp": message.timestamp()[1],
                 }
         finally:
@@ -195,7 +195,7 @@ def _with_source(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "source": source}
 
 
-def _encoded(content: bytes | None) -> str | None:
+def _encode(content: bytes | None) -> str | None:
     return None if content is None else base64.b64encode(content).decode()
 
 

@@ -22,7 +22,7 @@ def git_state(checkout: Path) -> dict[str, Any]:
         return {}
 
 
-def stated(checkout: Path) -> str:
+def describe_commit(checkout: Path) -> str:
     """State for a page of which commit it is."""
     found = git_state(checkout)
     if not found:

@@ -76,11 +76,11 @@ class Epilogue:
         last = self.subject.numbers.sent - self.subject.numbers.sent // SHARE - 1
         for checkpoint in ("kept", "deleted"):
             if checkpoint == "deleted":
-                self._stopped()
+                self._stop()
                 if not self.chain.delete_checkpoints():
                     raise RuntimeError("there was no checkpoint to delete: the restart without one would show nothing")
             after = self._last_epoch()
-            self._restarted(larger)
+            self._restart(larger)
             resent = self._resend(sender, max(last, 0), published)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": resent, "after_epoch": after})
         closing = {"before": boundary()}
@@ -91,7 +91,7 @@ class Epilogue:
         every = max(1, self.subject.numbers.sent // AGAIN)
         resent = self._resend(sender, 0, published, every)
         steps.append({"step": "closed", "resent": resent, "after_epoch": after})
-        self._stopped()
+        self._stop()
         document = {"boundary": before, "closing": closing, "steps": steps}
         self.directory.write_json(self.directory.epilogue_path, document)
 
@@ -102,7 +102,7 @@ class Epilogue:
         published(sender)
         return sender.acknowledged - before
 
-    def _stopped(self) -> None:
+    def _stop(self) -> None:
         code = self.drivers.stop()
         if code != 0:
             raise RuntimeError(f"the driver did not stop in order: exit code {code}; {self.drivers.alive()}")
@@ -112,7 +112,7 @@ class Epilogue:
         assert head is not None, "the pipeline ran"
         return head.last_pinned
 
-    def _restarted(self, settings: Path) -> None:
+    def _restart(self, settings: Path) -> None:
         """Start the driver and wait until it has taken the chain over: before that it cannot stop in order."""
         before = self._takeovers()
         self.drivers.start("driver", settings)

@@ -60,7 +60,7 @@ class History:
             if self._descriptor is None:
                 raise ValueError(f"history is closed: {self.path}; record events before closing it")
             at = time.time_ns() // 1_000_000 if t is None else t
-            self._link, whole = linked(self._link, orjson.dumps({"t": at, "event": event, **fields}))
+            self._link, whole = link_line(self._link, orjson.dumps({"t": at, "event": event, **fields}))
             line = whole + b"\n"
             written = os.write(self._descriptor, line)
         if written != len(line):
@@ -90,7 +90,7 @@ class History:
         self.close()
 
 
-def linked(before: str, line: bytes) -> tuple[str, bytes]:
+def link_line(before: str, line: bytes) -> tuple[str, bytes]:
     """Return the link of a line, and the line with it.
 
     Args:
@@ -107,11 +107,11 @@ def link_in(line: bytes) -> str:
     return found[1].decode() if found else FIRST
 
 
-def chained(lines: Iterable[bytes]) -> Iterator[bytes]:
+def chain_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Make a chain of lines, whatever links they had."""
     link = FIRST
     for line in lines:
-        link, whole = linked(link, _LINKED.sub(b"}", line))
+        link, whole = link_line(link, _LINKED.sub(b"}", line))
         yield whole
 
 
@@ -124,7 +124,7 @@ def end_of_links(path: Path) -> str:
     """
     link = FIRST
     lines = path.read_bytes().splitlines()
-    for number, (line, whole) in enumerate(zip(lines, chained(lines), strict=True), start=1):
+    for number, (line, whole) in enumerate(zip(lines, chain_lines(lines), strict=True), start=1):
         if line != whole:
             why = "is not linked to those before it" if link_in(line) else "has no link: recorded before there were any"
             raise EvidenceError(f"history line {why}", f"{path}:{number}", "judge an unaltered run, or run again")

@@ -69,7 +69,7 @@ def document_in(said: str) -> dict[str, Any] | None:
     return None
 
 
-def closed(tail: Tail, window_ms: int, lateness_ms: int) -> Iterator[tuple[int, Released]]:
+def find_closed(tail: Tail, window_ms: int, lateness_ms: int) -> Iterator[tuple[int, Released]]:
     """Yield windows that the last epochs closed, the newest first, and who was not waited for."""
     for before, record in reversed([*pairwise(tail)]):
         reached, known = record["watermark_ms"], before["watermark_ms"]
@@ -143,7 +143,7 @@ class Inquiry:
 
     def _certify(self) -> None:
         """Ask for a window that was closed, or for the one after it, which is open."""
-        fresh = [one for one in closed(self._tail(), *self._windows) if one[0] not in self._asked]
+        fresh = [one for one in find_closed(self._tail(), *self._windows) if one[0] not in self._asked]
         if not fresh:
             return
         new = next((one for one in fresh if one[1] not in self._without), None)

@@ -99,7 +99,7 @@ class NoFaultError(Exception):
     """There is no such fault; the message says which there are."""
 
 
-def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> tuple[Strike, ...]:
+def parse_faults(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> tuple[Strike, ...]:
     """The strikes that FAULTS= names.
 
     Args:
@@ -117,7 +117,7 @@ def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> t
     if text.isdecimal():
         if int(text) < 1:
             raise NoFaultError(f"FAULTS={text}: at least 1")
-        return _drawn(int(text), seed, sorts)
+        return _draw(int(text), seed, sorts)
     strikes: list[Strike] = []
     for word in text.split(","):
         name, star, count = word.strip().partition("*")
@@ -270,7 +270,7 @@ def _sorts_of(name: str, sorts: Mapping[str, Strike]) -> list[Strike]:
     return [sorts[name]] if name in sorts else []
 
 
-def _drawn(count: int, seed: int, sorts: Mapping[str, Strike]) -> tuple[Strike, ...]:
+def _draw(count: int, seed: int, sorts: Mapping[str, Strike]) -> tuple[Strike, ...]:
     rng = random.Random(f"sorts of {seed}")
     every = list(sorts.values())
     rng.shuffle(every)

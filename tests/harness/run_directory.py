@@ -14,19 +14,9 @@ from typing import Any, Self, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from tests.harness.evidence import (
-    Chain,
-    Epilogue,
-    EvidenceError,
-    Manifest,
-    Pin,
-    Quiet,
-    RowCountError,
-    Send,
-    pin_of,
-    send_of,
-)
+from tests.harness.evidence import Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, RowCountError, pin_of
 from tests.harness.history import History, read_history
+from tests.harness.sends import Send, send_of
 
 _Model = TypeVar("_Model", bound=BaseModel)
 SHOWN = "shown"

@@ -57,7 +57,7 @@ def end_task(spark: Any, draw: int, tell: Callable[[Answer], None]) -> None:
         over = says not in (RUNS, KILLED) or (says == KILLED and by is not None)
         return {SAYS: says, BY: by and f"task {by} of stage {stage}.{attempt}"} if over else None
 
-    tell({**told, **_awaited(outcome)})
+    tell({**told, **_await_outcome(outcome)})
 
 
 def cancel_stage(spark: Any, draw: int, tell: Callable[[Answer], None]) -> None:
@@ -78,7 +78,7 @@ def cancel_stage(spark: Any, draw: int, tell: Callable[[Answer], None]) -> None:
         over = says not in ("ACTIVE", "PENDING") and (says != FAILED or later)
         return {SAYS: says, BY: f"stage {later[0][0]}.{later[0][1]}" if later else None} if over else None
 
-    tell({**told, **_awaited(outcome)})
+    tell({**told, **_await_outcome(outcome)})
 
 
 def serve(folder: Path, context: Callable[[], Any], ended: threading.Event) -> None:
@@ -125,7 +125,7 @@ def _tasks(jvm: Any, stage: int, attempt: int) -> list[Any]:
     return [found.apply(number) for number in range(found.size())]
 
 
-def _awaited(outcome: Callable[[], Answer | None]) -> Answer:
+def _await_outcome(outcome: Callable[[], Answer | None]) -> Answer:
     deadline = time.monotonic() + OUTCOME_S
     while (found := outcome()) is None:
         if time.monotonic() > deadline:

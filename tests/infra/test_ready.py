@@ -21,7 +21,7 @@ PODS = "/api/v1/namespaces/pipelines/pods"
 TODAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def told(*, reads: bool = False, shown: bool = False) -> str:
+def scrape(*, reads: bool = False, shown: bool = False) -> str:
     """Return what a driver of the product tells Prometheus."""
     metrics = Metrics("a")
     if reads:
@@ -31,7 +31,7 @@ def told(*, reads: bool = False, shown: bool = False) -> str:
     return generate_latest(metrics.registry).decode()
 
 
-FRESH, READS, SHOWN = told(), told(reads=True), told(reads=True, shown=True)
+FRESH, READS, SHOWN = scrape(), scrape(reads=True), scrape(reads=True, shown=True)
 Look = dict[str, Any]
 
 

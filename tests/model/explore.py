@@ -10,7 +10,7 @@ from typing import Generic
 
 from tests.model.outside import Claims, Outside
 from tests.model.places import Ended, K, Places
-from tests.model.world import World, told
+from tests.model.world import World, describe
 
 State = tuple[int, int, int, int]
 """World, places of driver A and of driver B, and of what runs beside them: all as numbers."""
@@ -199,11 +199,11 @@ class Exploration(Generic[K]):
         """Return what led to a state, one line a step."""
         lines: list[str] = []
         while (before := came_from[state]) is not None:
-            lines.append(self._told(before, state))
+            lines.append(self._describe(before, state))
             state = before
         return tuple(reversed(lines))
 
-    def _told(self, before: State, after: State) -> str:
+    def _describe(self, before: State, after: State) -> str:
         """Tell what happened between two states."""
         for number, name in enumerate(NAMES):
             place, then = before[1 + number], after[1 + number]
@@ -223,4 +223,4 @@ class Exploration(Generic[K]):
         step = places.at(place)
         if not isinstance(step, Ended):
             for reply, after in self._outside.replies(world, step):
-                yield told(step, reply), after, places.after(place, reply)
+                yield describe(step, reply), after, places.after(place, reply)

@@ -16,7 +16,7 @@ from tests.model.outside import Claims, Row
 from tests.model.places import Ended, Places
 from tests.model.repairer import START, Repairer
 from tests.model.rules import Pipeline, Rules
-from tests.model.world import World, told
+from tests.model.world import World, describe
 
 BROKEN = Rules(r13_whole_input=False)
 """The first driver decides on whatever it read."""
@@ -169,7 +169,8 @@ def _deaths(world: World, places: Places[At]) -> dict[World, tuple[str, ...]]:
         after = [((then, place), "a delayed request takes place") for then in before.happenings()]
         if not isinstance(step, Ended):
             after += [
-                ((then, places.after(place, reply)), f"A: {told(step, reply)}") for reply, then in before.replies(step)
+                ((then, places.after(place, reply)), f"A: {describe(step, reply)}")
+                for reply, then in before.replies(step)
             ]
         for new, line in after:
             if new not in ways:

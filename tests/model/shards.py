@@ -50,7 +50,7 @@ class Shard(ABC):
         """The same, with nothing that the server has finished left open."""
         return self
 
-    def seen(self, mark: Mark) -> tuple[str, ...] | None:
+    def visible_of(self, mark: Mark) -> tuple[str, ...] | None:
         """What is visible of the last epoch."""
         return tuple(row for epoch, row in self.rows if epoch == mark.epoch) if mark == self.mark else None
 
@@ -113,7 +113,7 @@ class KafkaShard(Shard):
             case ReadMark():
                 yield self.mark, self
             case Look(mark):
-                yield self.seen(mark), self
+                yield self.visible_of(mark), self
             case Commit():
                 if step.producer != self.producer:
                     yield Committed.FENCED, self
@@ -146,7 +146,7 @@ class TableShard(Shard):
             case ReadMark():
                 yield self.mark and replace(self.mark, generation=self.generation), self
             case Look(mark):
-                yield self.seen(replace(mark, generation=self.mark.generation) if self.mark else mark), self
+                yield self.visible_of(replace(mark, generation=self.mark.generation) if self.mark else mark), self
             case Commit(mark):
                 unlocked = replace(self, undecided=None)
                 if self._allows(mark):

@@ -73,7 +73,7 @@ class At:
         return chain.Held(head_of(self.head), self.etag)
 
     @property
-    def seen(self) -> Head:
+    def recorded_head(self) -> Head:
         """Head with the published epoch recorded."""
         return chain.recorded(self.held.head, self.record)
 

@@ -110,7 +110,7 @@ class Driver:
         start = at.span[1]
         known = {
             each.ranges["t"]["0"][0]: each.ranges["t"]["0"][1]
-            for each in (*at.seen.tail, at.seen.declared)
+            for each in (*at.recorded_head.tail, at.recorded_head.declared)
             if each is not None
         }
         end = min(start + self.rows, len(INPUT))
@@ -130,7 +130,7 @@ class Driver:
     def _epoch(self, at: At) -> Phase:
         """Find what the batch is to the chain; declare what is new."""
         ranges = {"t": {"0": at.span}}
-        seen = at.seen
+        seen = at.recorded_head
         match chain.classified(seen, ranges, at.folder):
             case "recorded":
                 known = next(record for record in seen.tail if record.ranges == ranges)

@@ -150,7 +150,7 @@ class World:
         return replace(self, objects=tuple(sorted({**dict(self.objects), key: body}.items())))
 
 
-def told(step: Step, reply: Reply) -> str:
+def describe(step: Step, reply: Reply) -> str:
     """Tell a request and its answer in a line."""
     if isinstance(step, ToShard):
         what = f"{step.request} {', '.join(step.rows)}" if step.rows else str(step.request)
@@ -170,7 +170,7 @@ def kind(step: Step, reply: Reply) -> str:
     if isinstance(reply, Rows):
         return f"Read -> {'all' if reply.whole else 'a part'}"
     what = replace(step, etag=None) if isinstance(step, Put) else step
-    return re.sub("[0-9]+", "N", told(what, () if isinstance(step, Names) else reply))
+    return re.sub("[0-9]+", "N", describe(what, () if isinstance(step, Names) else reply))
 
 
 @lru_cache(maxsize=100_000)

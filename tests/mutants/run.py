@@ -24,7 +24,7 @@ OUT = CHECKOUT / "runs" / "mutants"
 
 def main(arguments: Sequence[str] | None = None, player: trial.Play = trial.play) -> int:
     """Play what the command line asks for; return the exit code."""
-    given = _given(arguments)
+    given = _parse(arguments)
     console = default_console()
     try:
         modules = read_modules()
@@ -50,7 +50,7 @@ def _complaints(scores: Sequence[Score]) -> list[str]:
     return said + [line for one in scores for line in one.wrong]
 
 
-def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", default=[], metavar="MODULE", help="one module; may be repeated")
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="scores and outcomes (runs/mutants)")

@@ -61,7 +61,7 @@ def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
             "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
         }
         log = scratch / LOG
-        with _told(module.name, log, say):
+        with _telling(module.name, log, say):
             ended = run_limited(argv, cwd=tree, env=env, log=log, limits=limits)
         if ended.how != "exit":
             raise MutantsError(f"the mutants of {module.name} met a limit of all together: {ended.how}")
@@ -93,7 +93,7 @@ def digest(module: Module) -> str:
 
 
 @contextmanager
-def _told(name: str, log: Path, say: Say) -> Iterator[None]:
+def _telling(name: str, log: Path, say: Say) -> Iterator[None]:
     """Tell now and then how far mutmut is."""
     ended = threading.Event()
 

@@ -23,7 +23,7 @@ OUT = CHECKOUT / "runs" / "planted"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play what the command line asks for; return the exit code."""
-    given = _given(arguments)
+    given = _parse(arguments)
     console = default_console()
     try:
         bugs = pick(read_garden(given.garden), given.only, given.run)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(lost))
 
 
-def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.planted.run", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", action="extend", default=[], metavar="NAME", help="areas, or area.name")
     parser.add_argument("--run", choices=(UNIT, SERVERS, EMBEDDED), help="only bugs that such a run catches")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from infra.toolchain.prepare import CHECKOUT
-from tests.harness.commit import stated
+from tests.harness.commit import describe_commit
 from tests.planted.garden import PIPELINES, UNIT, Bug
 
 TESTS = CHECKOUT / "tests"
@@ -42,7 +42,7 @@ def product_digest() -> str:
 
 def product_stated() -> str:
     """State for a page of which product it is."""
-    return f"The product's sources have the digest `{product_digest()[:16]}`, {stated(CHECKOUT)}."
+    return f"The product's sources have the digest `{product_digest()[:16]}`, {describe_commit(CHECKOUT)}."
 
 
 @cache

@@ -12,11 +12,13 @@ import pytest
 
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.reference import replay
-from tests.harness.evidence import SINKS, EpochRecord, crc_of
+from tests.harness.evidence import SINKS, EpochRecord
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Answer, Verdict
+from tests.harness.sends import crc_of
 from tests.second_judge.program import TOOL, ask
-from tests.unit.harness.fabricate import Row, fabricate
+from tests.unit.harness.fabricate import fabricate
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
 

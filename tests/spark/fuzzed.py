@@ -60,7 +60,7 @@ class Fuzzed(Orders):
         """Every dead letter."""
         return of_letters([(key, value or b"") for _, key, value in self.raw(f"{self.name}.dead_letter")])
 
-    def told(self, sink: str) -> list[Row]:
+    def read_rows(self, sink: str) -> list[Row]:
         """Every row of a topic."""
         to, _ = pipeline.destinations[sink]
         assert isinstance(to, ToKafka)

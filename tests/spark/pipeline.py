@@ -24,7 +24,7 @@ from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
 from tests.harness.adapters.topics import LARGE
-from tests.harness.evidence import Send
+from tests.harness.sends import Send
 
 MODULE = "effectively_once_jobs.user_counts"
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")

@@ -16,7 +16,7 @@ from effectively_once.testing import KafkaRecord
 from effectively_once_jobs.user_counts import pipeline
 from infra.embedded.process import wait_for
 from tests.stack.faulty_link import Fault, FaultyLink
-from tests.stack.gateways import Place, child, linked_broker, told
+from tests.stack.gateways import Place, child, linked_broker, read_until_killed
 from tests.stack.put_records import CLICKS, click, user_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -57,7 +57,7 @@ def with_a_killed_sender(place: Place, folder: Path) -> list[str]:
     hits = place.link.hits
     with place.link.fault(Fault.LOSE, after=b"child-"):
         sender = child(place, folder, what=CLICKS)
-        ids = told(sender, lambda number: number > 100 and place.link.hits > hits)
+        ids = read_until_killed(sender, lambda number: number > 100 and place.link.hits > hits)
     with gateway_at(folder, place, "child") as gateway:
         gateway.flush(30)
     return ids

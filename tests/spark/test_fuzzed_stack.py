@@ -67,7 +67,7 @@ def test_every_record_is_accepted_a_copy_late_or_refused_with_a_reason(fuzzed: F
     assert len(reasons) == len(letters) == late + malformed, "a record was refused twice"
     assert all(reasons.values()), "a refusal has no reason"
     assert Counter(reasons.values())["late"] == late
-    told = _by_coordinate(fuzzed.told("told"))
+    told = _by_coordinate(fuzzed.read_rows("told"))
     assert len(told) == accepted
     assert not told.keys() & reasons.keys()
     assert told.keys() | reasons.keys() <= fuzzed.sent.keys()
@@ -76,7 +76,7 @@ def test_every_record_is_accepted_a_copy_late_or_refused_with_a_reason(fuzzed: F
 
 
 def test_topic_table_and_files_hold_the_same_rows_which_are_those_that_were_sent(fuzzed: Fuzzed) -> None:
-    told = fuzzed.told("told")
+    told = fuzzed.read_rows("told")
     for row in told:
         record = fuzzed.sent[row["partition"], row["offset"]]
         expected = row_of(pipeline, record.value, None)
@@ -110,11 +110,11 @@ def test_all_sinks_of_windows_hold_the_results_of_accepted_rows_and_too_large_su
     fuzzed: Fuzzed,
 ) -> None:
     each = pipeline.windows[0]
-    exact = {at: values_of(each, rows) for at, rows in _closed(fuzzed, fuzzed.told("told")).items()}
+    exact = {at: values_of(each, rows) for at, rows in _closed(fuzzed, fuzzed.read_rows("told")).items()}
     fit = {at: values for at, values in exact.items() if all(map(sums.holds, values.values()))}
     due = [{"user": user, "window_start_ms": start, **values} for (user, start), values in fit.items()]
     assert due
-    assert ordered(fuzzed.told("told_sums")) == ordered(due)
+    assert ordered(fuzzed.read_rows("told_sums")) == ordered(due)
     assert ordered(fuzzed.kept("kept_sums")) == ordered(due)
     assert ordered(fuzzed.archived("archive_sums")) == ordered(due)
     wide = [letter for letter in fuzzed.letters() if letter["reason"] == SUM_TOO_LARGE]

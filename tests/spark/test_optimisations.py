@@ -68,7 +68,7 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         assert driver.status() == 0, driver.post_mortem()
     finally:
         driver.kill()
-    told = [one for one in rates.told(folder / "events.jsonl") if one.get("round") == 0]
+    told = [one for one in rates.read_announced(folder / "events.jsonl") if one.get("round") == 0]
     by_group = {each.group: each for each in event_log.read(folder / "log")}
     return Ran({one["arm"]: one["found"] for one in told}, {arm: by_group[group(arm, 0)] for arm in VARIANTS})
 
@@ -93,7 +93,7 @@ def test_fused_operators_are_one_stage_and_the_aggregates_two_more(ran: Ran) -> 
 def test_without_fusion_parse_filter_window_and_count_are_stages_of_their_own(ran: Ran) -> None:
     query = ran.queries[NOT_FUSED]
     assert (query.exchanges, len(query.stages)) == (5, 6)
-    parts = [*event_log.staged(query.plan)]
+    parts = [*event_log.cut_into_stages(query.plan)]
     parsed, *others, _, _ = [[line.partition(" ")[0].partition("(")[0] for line in part] for part in parts]
     assert "from_json" in " ".join(parts[0])
     assert "Filter" not in parsed
@@ -106,7 +106,7 @@ def test_without_fusion_parse_filter_window_and_count_are_stages_of_their_own(ra
 
 
 def test_a_combiner_counts_before_the_shuffle(ran: Ran) -> None:
-    first, second, third = (" ".join(each) for each in event_log.staged(ran.queries[AS_IS].plan))
+    first, second, third = (" ".join(each) for each in event_log.cut_into_stages(ran.queries[AS_IS].plan))
     assert "partial_count(1)" in first
     assert "functions=[count(1)]" in second
     assert "partial_sum(count)" in second
@@ -114,7 +114,7 @@ def test_a_combiner_counts_before_the_shuffle(ran: Ran) -> None:
 
 
 def test_without_a_combiner_nothing_is_counted_before_the_shuffle(ran: Ran) -> None:
-    first, second, third = (" ".join(each) for each in event_log.staged(ran.queries[NOT_COMBINED].plan))
+    first, second, third = (" ".join(each) for each in event_log.cut_into_stages(ran.queries[NOT_COMBINED].plan))
     assert "Aggregate" not in first
     assert "partial_sum" not in second
     assert "sum(count)" in third

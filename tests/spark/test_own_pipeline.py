@@ -14,7 +14,7 @@ from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.prepare import Toolchain
 from tests.harness.definition.asked import Definition
-from tests.harness.mixture import asked_for
+from tests.harness.mixture import parse_faults
 from tests.harness.play.embedded_run import EmbeddedRun
 from tests.harness.portions import rows_of
 from tests.harness.results import Results, Verdict
@@ -60,7 +60,7 @@ def events(tmp_path: Path) -> Path:
 
 def struck(folder: Path, events: Path, toolchain: Toolchain, faults: str) -> Results:
     """Strike the pipeline of a folder."""
-    strikes = asked_for(faults, SEED)
+    strikes = parse_faults(faults, SEED)
     own = Definition.at(folder, None, Cache(cache_root()), toolchain)
     subject = rows_of(events, "key", "event_time_ms", strikes, own.settings)
     return EmbeddedRun(folder.parent, toolchain, strikes, SEED, subject, Console(), own).run(faults)

@@ -22,7 +22,8 @@ from tests.harness.checkers.expectations import (
 )
 from tests.harness.checkers.multiset import compare
 from tests.harness.checkers.reference import Outcome, replay
-from tests.harness.evidence import EpochRecord, Send, send_of
+from tests.harness.evidence import EpochRecord
+from tests.harness.sends import Send, send_of
 from tests.harness.subject import Subject, from_file
 from tests.harness.workload import poison
 from tests.harness.workload.record import Planned, line_of

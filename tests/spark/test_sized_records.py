@@ -33,7 +33,7 @@ class Sized(Pipeline):
         self._drivers.append(driver)
         return driver
 
-    def told(self, sink: str) -> list[tuple[str, str | None]]:
+    def read_reasons(self, sink: str) -> list[tuple[str, str | None]]:
         """Id and reason of every committed message of a sink."""
         found = [json.loads(value or b"") for _, _, value in self.raw(f"{self.name}.{sink}")]
         return sorted((row["id"], row.get("reason")) for row in found)
@@ -65,5 +65,5 @@ def test_a_record_too_large_for_one_sink_stops_nothing(
     finally:
         sized.end()
     accepted = [(identity, None) for identity in ("a", "c", "e", "f")]
-    assert sized.told("accepted") == sized.told("keyed") == accepted
-    assert sized.told("dead_letter") == [("b", "large_keyed"), ("d", "large_keyed")]
+    assert sized.read_reasons("accepted") == sized.read_reasons("keyed") == accepted
+    assert sized.read_reasons("dead_letter") == [("b", "large_keyed"), ("d", "large_keyed")]

@@ -313,12 +313,12 @@ def _grown(orders: Orders, partitions: int) -> None:
     """Add partitions to the input topic, and wait until a client of the broker sees them."""
     orders.admin.create_partitions([NewPartitions(orders.topic, partitions)])[orders.topic].result(ADMIN_S)
 
-    def seen() -> bool:
+    def is_visible() -> bool:
         return (
             len(orders.admin.list_topics(orders.topic, timeout=ADMIN_S).topics[orders.topic].partitions) == partitions
         )
 
-    wait_for(f"{partitions} partitions", ADMIN_S, seen)
+    wait_for(f"{partitions} partitions", ADMIN_S, is_visible)
 
 
 def _spread(orders: Orders, first: int, partitions: int) -> None:

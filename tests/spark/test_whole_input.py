@@ -72,11 +72,11 @@ def outcomes(frame: DataFrame, folder: Path, required: Required, broken: Callabl
     except PySparkException as error:
         assert "no block" in str(error)
         # The worker of the task that broke goes on when Spark has given the job up.
-        wait_for("the broken shard", 30, lambda: any(map(broken, _told(folder))))
-    return _told(folder)
+        wait_for("the broken shard", 30, lambda: any(map(broken, _read_refusals(folder))))
+    return _read_refusals(folder)
 
 
-def _told(folder: Path) -> list[str]:
+def _read_refusals(folder: Path) -> list[str]:
     return sorted(text for path in folder.iterdir() if (text := path.read_text()))
 
 

@@ -69,7 +69,7 @@ def child(place: Place, directory: Path, die_at: str = "", what: str = put_recor
     return subprocess.Popen([sys.executable, "-m", put_records.__name__, *words], stdout=subprocess.PIPE, text=True)
 
 
-def told(child: subprocess.Popen[str], kill: Callable[[int], bool]) -> list[str]:
+def read_until_killed(child: subprocess.Popen[str], kill: Callable[[int], bool]) -> list[str]:
     """Read the ids a child prints, kill it once `kill` is true of their number, and read the rest."""
     assert child.stdout is not None
     ids: list[str] = []

@@ -40,7 +40,7 @@ def reader(clicks: Clicks) -> ChainReader:
     return ChainReader(clicks.settings.bucket, clicks.layout.pipeline, clicks.settings.topic, patience_s=2)
 
 
-def found(reader: ChainReader) -> list[tuple[int, int, int]]:
+def read_counts(reader: ChainReader) -> list[tuple[int, int, int]]:
     return [(epoch, row["window_start_ms"], row["count"]) for epoch, _, row in reader.rows(GLOBAL_COUNTS, EPOCHS - 1)]
 
 
@@ -51,7 +51,7 @@ def test_it_says_what_the_readers_of_the_product_say(clicks: Clicks, reader: Cha
     told = [record.model_dump(mode="json", by_alias=True, exclude={"before"}) for record in records]
     assert evidence["epochs"] == told
     assert evidence["head"]["last_recorded"] == EPOCHS - 1
-    assert found(reader) == global_counts(EPOCHS)
+    assert read_counts(reader) == global_counts(EPOCHS)
     assert reader.published(GLOBAL_COUNTS, EPOCHS) is None
     progress, last = reader.progress(), records[-1]
     spans = last.ranges[clicks.settings.topic].items()
@@ -70,7 +70,7 @@ def test_a_span_stands_above_the_manifests_that_it_holds(
     assert reader._objects.body(first) is None, "nothing was compacted"
     # As a driver would that was replaced long ago.
     clicks.store.answer(Put(first, json.dumps({"files": [{"name": "none", "rows": 9}]}).encode(), None))
-    assert found(reader) == global_counts(EPOCHS)
+    assert read_counts(reader) == global_counts(EPOCHS)
 
 
 @pytest.mark.parametrize("gone", ["manifest", "file", "segment"])
@@ -83,4 +83,4 @@ def test_what_is_missing_is_an_error_and_never_nothing(clicks: Clicks, reader: C
     ]
     clicks.store.answer(Delete(name))
     with pytest.raises(EvidenceError, match=gone if gone != "file" else "the manifest names"):
-        assert found(reader) + reader.evidence()["epochs"]
+        assert read_counts(reader) + reader.evidence()["epochs"]

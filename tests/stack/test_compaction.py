@@ -41,7 +41,7 @@ def _four_epochs() -> Iterator[None]:
         yield
 
 
-def found(store: S3ObjectStore, pipeline: str) -> list[tuple[int, int, int]]:
+def read_counts(store: S3ObjectStore, pipeline: str) -> list[tuple[int, int, int]]:
     rows = published(store.address, pipeline, GLOBAL_COUNTS)
     return [(epoch, row["window_start_ms"], row["count"]) for epoch, table in rows for row in table.to_pylist()]
 
@@ -76,13 +76,13 @@ def test_killed_between_two_steps_of_a_compaction(
     assert first.wait(ENDED_S)
     above = [f"{epoch:09d}" for epoch in range(EPOCHS, LAST + 1)]
     assert manifests(store) == [*(name if "-" in name else f"{int(name):09d}" for name in left), *above]
-    assert found(store, "clicks") == global_counts(LAST + 1)
+    assert read_counts(store, "clicks") == global_counts(LAST + 1)
 
     second = _compacting(store, tmp_path, "second", held)
     assert second.wait(ENDED_S)
     assert second.status() == 0, second.post_mortem()
     assert manifests(store) == [SPAN, *above]
-    assert found(store, "clicks") == global_counts(LAST + 1)
+    assert read_counts(store, "clicks") == global_counts(LAST + 1)
 
 
 def _compacting(store: S3ObjectStore, folder: Path, name: str, held: Held) -> Child:

@@ -20,7 +20,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
         yield running
 
 
-def told(server: PostgresServer, statement: bytes) -> list[tuple[object, ...]]:
+def ask(server: PostgresServer, statement: bytes) -> list[tuple[object, ...]]:
     with server.connect() as connection:
         return connection.execute(statement).fetchall()
 
@@ -29,10 +29,10 @@ def test_a_run_makes_its_tables_anew_and_leaves_none(server: PostgresServer) -> 
     outputs = Outputs(server)
     outputs.make(["c1", "c2"])
     outputs.make(["c3"])  # the former run was killed
-    assert told(server, b"SELECT card FROM fraud.cards") == [("c3",)]
+    assert ask(server, b"SELECT card FROM fraud.cards") == [("c3",)]
     assert outputs.number() == 0
     outputs.drop()
-    assert told(server, b"SELECT 1 FROM pg_namespace WHERE nspname = 'fraud'") == []
+    assert ask(server, b"SELECT 1 FROM pg_namespace WHERE nspname = 'fraud'") == []
 
 
 def test_tables_of_a_deployed_pipeline_are_left_alone(server: PostgresServer) -> None:
@@ -43,7 +43,7 @@ def test_tables_of_a_deployed_pipeline_are_left_alone(server: PostgresServer) ->
         with pytest.raises(RunError, match="a schema fraud that no run made"):
             Outputs(server).make(["c1"])
         Outputs(server).drop()
-        assert told(server, b"SELECT card FROM fraud.cards") == [("theirs",)]
+        assert ask(server, b"SELECT card FROM fraud.cards") == [("theirs",)]
     finally:
         with server.connect() as connection:
             connection.execute("DROP SCHEMA fraud CASCADE")

@@ -19,7 +19,7 @@ from effectively_once.state.lateness import Windows
 from infra.embedded.kafka import KafkaBroker
 from infra.embedded.process import wait_for
 from tests.stack.faulty_link import Fault, FaultyLink
-from tests.stack.gateways import PARTITIONS, Place, child, linked_broker, told
+from tests.stack.gateways import PARTITIONS, Place, child, linked_broker, read_until_killed
 
 pytestmark = pytest.mark.stack
 
@@ -158,7 +158,9 @@ def test_a_sender_killed_while_it_sends_loses_nothing_that_it_had_accepted(
     """Answers are lost, so that records are at the broker, in flight and only on the disk when it dies."""
     hits = place.link.hits
     with place.link.fault(Fault.LOSE, after=b"child-"):
-        ids = told(child(place, tmp_path / "buffer"), lambda number: number > 100 and place.link.hits > hits)
+        ids = read_until_killed(
+            child(place, tmp_path / "buffer"), lambda number: number > 100 and place.link.hits > hits
+        )
     with open_gateway() as gateway:
         gateway.flush(30)
         assert gateway.counters.resent >= len(ids)
@@ -169,7 +171,7 @@ def test_a_sender_killed_between_buffer_and_send_has_sent_it_all_after_its_resta
     place: Place, open_gateway: Callable[..., Gateway], tmp_path: Path
 ) -> None:
     with place.link.fault(Fault.REFUSE):
-        ids = told(child(place, tmp_path / "buffer"), lambda number: number > 100)
+        ids = read_until_killed(child(place, tmp_path / "buffer"), lambda number: number > 100)
         assert place.copies() == []
     with open_gateway() as gateway:
         gateway.flush(30)
@@ -183,7 +185,7 @@ def test_a_sender_that_dies_at_a_step_again_and_again_leaves_no_gap(
     ids: list[str] = []
     deaths = 3
     for _ in range(deaths):
-        ids += told(child(place, tmp_path / "buffer", step), lambda _: False)
+        ids += read_until_killed(child(place, tmp_path / "buffer", step), lambda _: False)
     with open_gateway() as gateway:
         gateway.flush(30)
     duplicates = _judge(place, ids, more=deaths)

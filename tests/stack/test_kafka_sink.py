@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,12 +14,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from effectively_once.epoch.message_bytes import BATCH_BYTES
-from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
-from effectively_once.pipeline.sinks import RECORD_BYTES
+from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import ShardSink
-from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark
 from effectively_once.sinks.publish import (
     Commit,
     Committed,
@@ -31,32 +28,19 @@ from effectively_once.sinks.publish import (
     SinkAnswer,
     SinkRequest,
 )
-from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import publish_and_hang
-from tests.stack.conftest import Configure, Topic
+from tests.stack.conftest import Topic
+from tests.stack.kafka_rows import mark_epoch, rows_of, visible
 from tests.stack.paused import pause_broker
 from tests.stack.reader import messages, values
 
 pytestmark = pytest.mark.stack
 
 
-def _rows(epoch: int, number: int = 3) -> list[Row]:
-    return [(None, f"e{epoch}-r{n}".encode()) for n in range(number)]
-
-
 def _names(*epochs: int) -> list[str]:
-    return [value.decode() for epoch in epochs for _, value in _rows(epoch)]
-
-
-def _visible(shard: ShardAddress) -> list[str]:
-    return values(shard.bootstrap, shard.topic, shard.shard)
-
-
-def _mark_epoch(shard: ShardAddress) -> int | None:
-    mark = seen_mark(shard)
-    return None if mark is None else mark.epoch
+    return [value.decode() for epoch in epochs for _, value in rows_of(epoch)]
 
 
 class Watched(ShardSink):
@@ -78,8 +62,8 @@ def test_rows_and_mark_of_an_epoch_become_visible_together(shard: ShardAddress) 
     def look(step: str) -> None:
         if step == "committed":
             # A broker answers a commit before readers of committed data see it.
-            wait_for("two rows", 30, lambda: len(_visible(shard)) == 2)
-        steps.append((step, len(_visible(shard))))
+            wait_for("two rows", 30, lambda: len(visible(shard)) == 2)
+        steps.append((step, len(visible(shard))))
 
     sink.announce = look
     content, published = sink.publish(0, 7, [(b"ann", b"one"), (None, b"two")])
@@ -92,33 +76,33 @@ def test_rows_and_mark_of_an_epoch_become_visible_together(shard: ShardAddress) 
     assert read_mark(shard) == Mark(0, 7, 2, content.digest)
     # The other shard has rows and marks of its own.
     assert values(shard.bootstrap, shard.topic, 0) == []
-    assert _mark_epoch(ShardAddress(shard.bootstrap, shard.pipeline, shard.sink, 0)) is None
+    assert mark_epoch(ShardAddress(shard.bootstrap, shard.pipeline, shard.sink, 0)) is None
 
 
 def test_a_kept_producer_publishes_one_epoch_after_another_without_asking(shard: ShardAddress) -> None:
     sink = Watched(shard)
     for epoch in range(3):
-        assert sink.publish(epoch, 1, _rows(epoch))[1] is Published.NOW
+        assert sink.publish(epoch, 1, rows_of(epoch))[1] is Published.NOW
     assert sink.asked == ["Open", "EndHanging", "ReadMark", *["Commit", "EndHanging"] * 2, "Commit"]
-    assert _visible(shard) == _names(0, 1, 2)
+    assert visible(shard) == _names(0, 1, 2)
 
 
 def test_an_epoch_without_rows_writes_its_mark(shard: ShardAddress) -> None:
     sink = ShardSink(shard)
     for epoch in range(3):
         assert sink.publish(epoch, 1, [])[1] is Published.NOW
-    assert (_mark_epoch(shard), _visible(shard)) == (2, [])
+    assert (mark_epoch(shard), visible(shard)) == (2, [])
     assert ShardSink(shard).publish(2, 1, [])[1] is Published.BEFORE
     with pytest.raises(SinkError, match="epoch 2 is published with digest"):
-        ShardSink(shard).publish(2, 1, _rows(2))
+        ShardSink(shard).publish(2, 1, rows_of(2))
 
 
 def test_a_repeat_finds_the_epoch_published_whoever_repeats_it(shard: ShardAddress) -> None:
     sink = ShardSink(shard)
-    content, _ = sink.publish(0, 1, _rows(0))
+    content, _ = sink.publish(0, 1, rows_of(0))
     for repeater in (sink, ShardSink(shard), sink):
-        assert repeater.publish(0, 2, _rows(0)[::-1]) == (content, Published.BEFORE)
-    assert _visible(shard) == _names(0)
+        assert repeater.publish(0, 2, rows_of(0)[::-1]) == (content, Published.BEFORE)
+    assert visible(shard) == _names(0)
     mark = read_mark(shard)
     assert mark is not None
     assert mark.generation == 1  # of the driver whose rows they are
@@ -127,17 +111,17 @@ def test_a_repeat_finds_the_epoch_published_whoever_repeats_it(shard: ShardAddre
 def test_an_epoch_older_than_the_mark_is_not_published_again(shard: ShardAddress) -> None:
     sink = ShardSink(shard)
     for epoch in range(3):
-        sink.publish(epoch, 1, _rows(epoch))
-    assert ShardSink(shard).publish(1, 1, _rows(1))[1] is Published.BEFORE
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0, 1, 2), 2)
+        sink.publish(epoch, 1, rows_of(epoch))
+    assert ShardSink(shard).publish(1, 1, rows_of(1))[1] is Published.BEFORE
+    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1, 2), 2)
 
 
-@pytest.mark.parametrize("repeat", [[], _rows(0, 2), _rows(0, 4), _rows(1)])
+@pytest.mark.parametrize("repeat", [[], rows_of(0, 2), rows_of(0, 4), rows_of(1)])
 def test_a_repeat_with_other_rows_is_an_error_and_publishes_nothing(shard: ShardAddress, repeat: list[Row]) -> None:
-    ShardSink(shard).publish(0, 1, _rows(0))
+    ShardSink(shard).publish(0, 1, rows_of(0))
     with pytest.raises(SinkError, match=r"epoch 0 is published with digest .*sink accepted shard 1"):
         ShardSink(shard).publish(0, 2, repeat)
-    assert _visible(shard) == _names(0)
+    assert visible(shard) == _names(0)
 
 
 def test_without_the_check_of_the_mark_a_repeat_doubles_rows(shard: ShardAddress) -> None:
@@ -145,36 +129,36 @@ def test_without_the_check_of_the_mark_a_repeat_doubles_rows(shard: ShardAddress
     for _ in range(2):
         sink = ShardSink(shard)
         sink._answer(Open(), [])
-        assert sink._answer(Commit(Mark(0, 1, 3, "any")), _rows(0)) is Committed.YES
-    assert _visible(shard) == _names(0, 0)
+        assert sink._answer(Commit(Mark(0, 1, 3, "any")), rows_of(0)) is Committed.YES
+    assert visible(shard) == _names(0, 0)
 
 
 def test_a_sink_that_missed_epochs_opens_anew_and_reads_the_mark(shard: ShardAddress) -> None:
     watched, other = Watched(shard), ShardSink(shard)
-    watched.publish(0, 1, _rows(0))
-    other.publish(1, 1, _rows(1))  # the shard's task ran on another executor for a while
-    other.publish(2, 1, _rows(2))
+    watched.publish(0, 1, rows_of(0))
+    other.publish(1, 1, rows_of(1))  # the shard's task ran on another executor for a while
+    other.publish(2, 1, rows_of(2))
     watched.asked.clear()
-    assert watched.publish(2, 1, _rows(2))[1] is Published.BEFORE
-    assert watched.publish(3, 1, _rows(3))[1] is Published.NOW
+    assert watched.publish(2, 1, rows_of(2))[1] is Published.BEFORE
+    assert watched.publish(3, 1, rows_of(3))[1] is Published.NOW
     assert watched.asked == [*["Open", "EndHanging", "ReadMark"] * 2, "Commit"]
-    assert _visible(shard) == _names(0, 1, 2, 3)
+    assert visible(shard) == _names(0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("number", [0, 1, 5000])
 def test_a_second_sink_of_a_shard_fences_the_first(shard: ShardAddress, number: int) -> None:
     first, second = ShardSink(shard), ShardSink(shard)
-    first.publish(0, 1, _rows(0))
-    assert second.publish(0, 2, _rows(0))[1] is Published.BEFORE
+    first.publish(0, 1, rows_of(0))
+    assert second.publish(0, 2, rows_of(0))[1] is Published.BEFORE
     lost = [(None, f"fenced-{n}".encode()) for n in range(number)]
     with pytest.raises(FencedError, match="sink accepted shard 1"):
         first.publish(1, 1, lost)
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0), 0)
-    assert second.publish(1, 2, _rows(1))[1] is Published.NOW
+    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert second.publish(1, 2, rows_of(1))[1] is Published.NOW
     # Asked again, the fenced one looks before it publishes: with other rows it is refused, not obeyed.
     with pytest.raises(SinkError, match="epoch 1 is published with digest"):
         first.publish(1, 1, [*lost, (None, b"other")])
-    assert _visible(shard) == _names(0, 1)
+    assert visible(shard) == _names(0, 1)
 
 
 def test_a_sink_that_is_fenced_while_its_transaction_is_open_publishes_nothing(shard: ShardAddress) -> None:
@@ -183,13 +167,13 @@ def test_a_sink_that_is_fenced_while_its_transaction_is_open_publishes_nothing(s
 
     def overtaken(step: str) -> None:
         if step == "transaction_open" and not results:
-            results.append(second.publish(0, 2, _rows(0))[1])
+            results.append(second.publish(0, 2, rows_of(0))[1])
 
     first.announce = overtaken
     with pytest.raises(FencedError):
-        first.publish(0, 1, _rows(0))
+        first.publish(0, 1, rows_of(0))
     assert results == [Published.NOW]
-    assert _visible(shard) == _names(0)
+    assert visible(shard) == _names(0)
     mark = read_mark(shard)
     assert mark is not None
     assert mark.generation == 2
@@ -210,23 +194,23 @@ def _hanging(shard: ShardAddress, epoch: int) -> Iterator[subprocess.Popen[bytes
 
 
 def test_a_producer_killed_with_its_transaction_open_leaves_nothing_and_blocks_nobody(shard: ShardAddress) -> None:
-    ShardSink(shard).publish(0, 1, _rows(0))
+    ShardSink(shard).publish(0, 1, rows_of(0))
     with _hanging(shard, 1) as process:
         process.send_signal(signal.SIGKILL)
         assert process.wait(30) == -signal.SIGKILL
     # Its rows are at the broker, and no reader of committed records sees them; nor is the mark hidden by its own.
     assert values(shard.bootstrap, shard.topic, 1, "read_uncommitted") == _names(0, 1)
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0), 0)
-    assert ShardSink(shard).publish(1, 2, _rows(1))[1] is Published.NOW
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0, 1), 1)
+    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert ShardSink(shard).publish(1, 2, rows_of(1))[1] is Published.NOW
+    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1), 1)
 
 
 def test_a_producer_stopped_with_its_transaction_open_is_fenced_when_it_wakes(shard: ShardAddress) -> None:
     with _hanging(shard, 0) as zombie:
         zombie.send_signal(signal.SIGSTOP)
-        assert ShardSink(shard).publish(0, 2, _rows(0))[1] is Published.NOW
+        assert ShardSink(shard).publish(0, 2, rows_of(0))[1] is Published.NOW
         zombie.send_signal(signal.SIGCONT)
-        assert (_visible(shard), _mark_epoch(shard)) == (_names(0), 0)
+        assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
 
 
 class Impatient(ShardSink):
@@ -253,10 +237,10 @@ class Impatient(ShardSink):
 def test_a_commit_of_unknown_outcome_is_settled_by_the_mark(shard: ShardAddress, took_place: bool) -> None:
     sink = Impatient(shard, took_place)
     expected = Published.BEFORE if took_place else Published.NOW
-    assert sink.publish(0, 1, _rows(0))[1] is expected
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0), 0)
-    assert sink.publish(1, 1, _rows(1))[1] is Published.NOW
-    assert _visible(shard) == _names(0, 1)
+    assert sink.publish(0, 1, rows_of(0))[1] is expected
+    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert sink.publish(1, 1, rows_of(1))[1] is Published.NOW
+    assert visible(shard) == _names(0, 1)
 
 
 class Stalling(ShardSink):
@@ -295,26 +279,26 @@ def test_a_broker_that_stalls_during_a_commit_doubles_and_loses_nothing(
             return original(address)
 
         patch.setattr(kafka, "_opened", opened)
-        sink.publish(0, 1, _rows(0))
+        sink.publish(0, 1, rows_of(0))
     assert sink.commits[0] is Committed.UNKNOWN
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0), 0)
+    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
 
 
 def test_a_broker_restarted_between_epochs_is_survived_by_a_kept_producer(
     shard: ShardAddress, stack: EmbeddedStack
 ) -> None:
     sink = ShardSink(shard)
-    sink.publish(0, 1, _rows(0))
+    sink.publish(0, 1, rows_of(0))
     stack.kafka.restart()
-    assert sink.publish(1, 1, _rows(1))[1] in (Published.NOW, Published.BEFORE)
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0, 1), 1)
+    assert sink.publish(1, 1, rows_of(1))[1] in (Published.NOW, Published.BEFORE)
+    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1), 1)
 
 
 def test_a_broker_killed_in_an_open_transaction_doubles_and_loses_nothing(
     shard: ShardAddress, stack: EmbeddedStack
 ) -> None:
     sink = ShardSink(shard)
-    sink.publish(0, 1, _rows(0))
+    sink.publish(0, 1, rows_of(0))
     killed: list[int] = []
 
     def kill(step: str) -> None:
@@ -324,10 +308,10 @@ def test_a_broker_killed_in_an_open_transaction_doubles_and_loses_nothing(
             stack.kafka.restart()
 
     sink.announce = kill
-    sink.publish(1, 1, _rows(1))
+    sink.publish(1, 1, rows_of(1))
     assert killed
     assert killed != [stack.kafka.pid]
-    assert (_visible(shard), _mark_epoch(shard)) == (_names(0, 1), 1)
+    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1), 1)
 
 
 def test_a_progress_topic_that_was_made_anew_while_a_driver_ran_is_refused(
@@ -336,14 +320,14 @@ def test_a_progress_topic_that_was_made_anew_while_a_driver_ran_is_refused(
     """By whoever reads the mark next; without that, its epoch would be shown twice."""
     sink = ShardSink(shard)
     for epoch in range(3):
-        sink.publish(epoch, 1, _rows(epoch))
+        sink.publish(epoch, 1, rows_of(epoch))
     admin.delete_topics([shard.progress])[shard.progress].result(30)
     wait_for("the topic gone", 30, lambda: shard.progress not in admin.list_topics(timeout=10).topics)
     topic(shard.progress, 2, cleanup_policy="compact")
     for epoch in (2, 3):
         with pytest.raises(SinkError, match="progress mark -1 lies outside the chain's"):
-            ShardSink(shard).publish(epoch, 1, _rows(epoch))
-    assert _visible(shard) == _names(0, 1, 2)
+            ShardSink(shard).publish(epoch, 1, rows_of(epoch))
+    assert visible(shard) == _names(0, 1, 2)
 
 
 def test_a_mark_behind_an_open_transaction_of_somebody_else_is_not_taken_for_the_one_before(
@@ -351,108 +335,18 @@ def test_a_mark_behind_an_open_transaction_of_somebody_else_is_not_taken_for_the
 ) -> None:
     """Whoever read up to there would publish the epoch behind it a second time."""
     kept = ShardSink(shard)
-    kept.publish(0, 1, _rows(0))
+    kept.publish(0, 1, rows_of(0))
     foreign = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": f"{shard.pipeline}.somebody"})
     foreign.init_transactions(30)
     foreign.begin_transaction()
     foreign.produce(shard.progress, b"{}", b"not ours", partition=1)
     foreign.flush(30)
-    assert kept.publish(1, 1, _rows(1))[1] is Published.NOW
+    assert kept.publish(1, 1, rows_of(1))[1] is Published.NOW
     with monkeypatch.context() as patch:
         patch.setattr(kafka, "COMMIT_TIMEOUT_S", 2.0)
         with pytest.raises(UnreachableError, match=r"the end of .*progress partition 1 was not reached in 2 s"):
-            ShardSink(shard).publish(1, 1, _rows(1))
-    assert _mark_epoch(shard) == 0  # as readers who disturb nobody see it
+            ShardSink(shard).publish(1, 1, rows_of(1))
+    assert mark_epoch(shard) == 0  # as readers who disturb nobody see it
     foreign.abort_transaction(30)
-    assert ShardSink(shard).publish(1, 1, _rows(1))[1] is Published.BEFORE
-    assert _visible(shard) == _names(0, 1)
-
-
-def test_there_is_no_mark_before_the_first_epoch(shard: ShardAddress) -> None:
-    assert read_mark(shard) is None
-
-
-def test_the_mark_is_found_after_a_long_history(shard: ShardAddress) -> None:
-    sink = ShardSink(shard)
-    for epoch in range(40):  # two offsets an epoch, mark and control record: more than one look back
-        sink.publish(epoch, 1, [])
-    assert _mark_epoch(shard) == 39
-    assert len(values(shard.bootstrap, shard.progress, 1)) == 40
-
-
-def test_the_mark_is_found_behind_many_aborted_transactions(shard: ShardAddress) -> None:
-    ShardSink(shard).publish(0, 1, _rows(0))
-    producer = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id})
-    producer.init_transactions(30)
-    for _ in range(35):
-        producer.begin_transaction()
-        producer.produce(shard.progress, b'{"epoch":1,"generation":1,"rows":0,"digest":""}', b"mark", partition=1)
-        producer.flush(30)
-        producer.abort_transaction(30)
-    assert len(values(shard.bootstrap, shard.progress, 1, "read_uncommitted")) == 36
-    assert _mark_epoch(shard) == 0
-
-
-def test_a_progress_topic_that_does_not_exist_is_named(stack: EmbeddedStack, pipeline: str) -> None:
-    address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
-    with pytest.raises(SinkError, match=f"topic {address.progress} does not exist") as refused:
-        read_mark(address)
-    assert "\n" not in str(refused.value)
-
-
-def test_a_progress_topic_with_too_few_partitions_is_named(shard: ShardAddress) -> None:
-    beyond = ShardAddress(shard.bootstrap, shard.pipeline, shard.sink, 2)
-    with pytest.raises(SinkError, match=f"topic {shard.progress} does not exist, or lacks a partition"):
-        read_mark(beyond)
-
-
-def test_a_sink_topic_that_does_not_exist_is_named_and_no_mark_is_written(
-    stack: EmbeddedStack, pipeline: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(kafka.CLIENT, "topic.metadata.propagation.max.ms", 500)
-    address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
-    topic(address.progress, 1, cleanup_policy="compact")
-    with pytest.raises(SinkError, match=f"topic {address.topic} does not exist"):
-        ShardSink(address).publish(0, 1, _rows(0))
-    assert _mark_epoch(address) is None
-
-
-def test_a_row_that_the_topic_does_not_take_is_named_and_published_once_it_does(
-    stack: EmbeddedStack, pipeline: str, topic: Topic, configure: Configure
-) -> None:
-    address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
-    topic(address.topic)
-    topic(address.progress, cleanup_policy="compact")
-    rows = [*_rows(0), (None, random.Random(7).randbytes(1_500_000).hex().encode())]
-    with pytest.raises(
-        RefusedRowsError, match=f"a row is larger than the topic takes .topic {address.topic}.*max.message.bytes"
-    ):
-        ShardSink(address).publish(0, 1, rows)
-    assert (_visible(address), _mark_epoch(address)) == ([], None)
-    configure(address.topic, max_message_bytes="5000000")
-    assert ShardSink(address).publish(0, 1, rows)[1] is Published.NOW
-    assert len(_visible(address)) == 4
-
-
-def test_a_topic_takes_the_largest_message_of_its_sink_and_a_batch_of_small_ones(
-    stack: EmbeddedStack, pipeline: str, topic: Topic
-) -> None:
-    """What no compression makes smaller; beside the message are Kafka's own words."""
-    address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
-    topic(address.topic, max_message_bytes=str(RECORD_BYTES))
-    topic(address.progress, cleanup_policy="compact")
-    drawn = random.Random(7)
-    largest = (drawn.randbytes(500_000), drawn.randbytes(RECORD_BYTES - BATCH_BYTES - 500_000))
-    rows = [(None, drawn.randbytes(1_000)) for _ in range(3_000)]
-    assert ShardSink(address).publish(0, 1, [*rows, largest, *rows])[1] is Published.NOW
-    assert _mark_epoch(address) == 0
-
-
-def test_a_broker_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "COMMIT_TIMEOUT_S", 1.0)
-    (port,) = free_ports(1)
-    address = ShardAddress(f"127.0.0.1:{port}", "nobody", "accepted", 0)
-    for ask in (lambda: read_mark(address, timeout_s=1.0), lambda: ShardSink(address).publish(0, 1, [])):
-        with pytest.raises(UnreachableError, match=f"broker does not answer: .*127.0.0.1:{port}") as refused:
-            ask()
-        assert "\n" not in str(refused.value)
+    assert ShardSink(shard).publish(1, 1, rows_of(1))[1] is Published.BEFORE
+    assert visible(shard) == _names(0, 1)

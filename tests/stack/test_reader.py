@@ -28,14 +28,14 @@ def rows_of(clicks: Clicks, since: int | None = None) -> PublishedRows:
     return published(clicks.settings.bucket, clicks.layout.pipeline, GLOBAL_COUNTS, since=since)
 
 
-def found(rows: PublishedRows) -> list[tuple[int, int, int]]:
+def counts_of(rows: PublishedRows) -> list[tuple[int, int, int]]:
     return [(epoch, row["window_start_ms"], row["count"]) for epoch, table in rows for row in table.to_pylist()]
 
 
 def test_arrow_pandas_and_epochs_give_the_same_rows(clicks: Clicks) -> None:
     clicks.start("first").run(10)
     rows, expected = rows_of(clicks), global_counts(10)
-    assert found(rows) == expected
+    assert counts_of(rows) == expected
     assert rows.arrow().to_pylist() == [{"window_start_ms": at, "count": n} for _, at, n in expected]
     frame = rows.pandas()
     assert (list(frame.columns), frame["count"].sum()) == (["window_start_ms", "count"], sum(n for _, _, n in expected))
@@ -45,7 +45,7 @@ def test_what_lies_in_the_bucket_and_was_not_published_is_not_read(clicks: Click
     clicks.start("first").run(5)
     ManifestSink(clicks.store, clicks.layout, GLOBAL_COUNTS).publish(5, 1, pa.table({"count": [9]}))
     clicks.store.answer(Put(clicks.layout.staged(GLOBAL_COUNTS, 2, "orphan"), b"not even parquet", None))
-    assert found(rows_of(clicks)) == global_counts(5)
+    assert counts_of(rows_of(clicks)) == global_counts(5)
 
 
 def test_a_consumer_that_follows_sees_each_epoch_once_and_never_half(clicks: Clicks) -> None:
@@ -53,9 +53,9 @@ def test_a_consumer_that_follows_sees_each_epoch_once_and_never_half(clicks: Cli
     with clicks.running(driver):
         while last < 15:
             newer = rows_of(clicks, since=last + 1)
-            seen, last = seen + found(newer), newer.last
+            seen, last = seen + counts_of(newer), newer.last
     newer = rows_of(clicks, since=last + 1)
-    assert seen + found(newer) == global_counts(driver.held.head.last_recorded + 1)
+    assert seen + counts_of(newer) == global_counts(driver.held.head.last_recorded + 1)
 
 
 def test_damage_is_named(clicks: Clicks) -> None:

@@ -29,8 +29,8 @@ from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
 from tests.stack.life_cycle import Command, command_on, documented
 from tests.stack.reader import values
+from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, records, truncating
 from tests.unit.library.orders_world import OLD, ORDERS, SHARDS, Killed, Record, World, WorldDriver
-from tests.unit.library.test_repair import HIT, SIZE, assert_exact, records, truncating
 
 pytestmark = pytest.mark.stack
 

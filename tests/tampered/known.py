@@ -87,7 +87,7 @@ class Known:
         self._results: dict[tuple[str, str, Any], Any] = {}
         # A control calls the same functions, of files of its own.
         self._parts = () if (run / "controls").is_dir() else PARTS
-        with mock.patch.object(judge_module, "protected", self._learn), ExitStack() as stack:
+        with mock.patch.object(judge_module, "protect", self._learn), ExitStack() as stack:
             for part in self._parts:
                 stack.enter_context(self._replaced(part, None))
             judge_module.judge(run, write=False)
@@ -105,14 +105,14 @@ class Known:
                 vars(case).update({piece: vars(self._case)[piece] for piece in known})
             return case
 
-        def protected(name: str, number: int, check: Check, case: Case) -> Oracle:
+        def protect(name: str, number: int, check: Check, case: Case) -> Oracle:
             known = self._found.get(name) if case.run.path == self.run else None
             return PROTECTED(name, number, check, case) if known is None or altered in known[1] else known[0]
 
         def stands(files: tuple[str, ...]) -> bool:
             return not altered.startswith(files)
 
-        with mock.patch.multiple(judge_module, Case=case_of, protected=protected), ExitStack() as stack:
+        with mock.patch.multiple(judge_module, Case=case_of, protect=protect), ExitStack() as stack:
             for part in self._parts:
                 stack.enter_context(self._replaced(part, stands))
             yield
@@ -144,7 +144,7 @@ class Known:
         return mock.patch.object(part.module, part.name, said)
 
 
-PROTECTED: Callable[[str, int, Check, Case], Oracle] = vars(judge_module)["protected"]
+PROTECTED: Callable[[str, int, Check, Case], Oracle] = vars(judge_module)["protect"]
 _opened: set[str] = set()
 _state = {"hooked": False, "watching": False}
 

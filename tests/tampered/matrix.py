@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.toolchain.prepare import CHECKOUT
-from tests.harness.commit import git_state, stated
+from tests.harness.commit import describe_commit, git_state
 from tests.tampered.harmless import HARMLESS, Harmless
 from tests.tampered.trial import Tried
 
@@ -37,7 +37,7 @@ def markdown(tried: Sequence[Tried], planned: str) -> str:
         "",
         f"{len(tried)} alterations of three runs (`{planned}`): {caught} were caught, {harmless} passed and are listed "
         f"as harmless, {len(lost)} are lost. {sum(not one.alteration.bound for one in tried)} were not bound anew. "
-        f"The judge is the one {stated(CHECKOUT)}.",
+        f"The judge is the one {describe_commit(CHECKOUT)}.",
         "",
     ]
     lines += [

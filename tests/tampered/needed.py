@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.harness.aftermath import shown_by
+from tests.harness.aftermath import effects_of
 from tests.harness.checkers.faults import ENDING
 from tests.harness.checkers.witness import PROCESS_ENDS_MS, TICK_S
 from tests.harness.processes import announced_by, names, started_s
@@ -166,7 +166,7 @@ def _stands(fault: Row, altered: Altered) -> bool:
         and (row.get("step"), row.get("sink") or "") == (step, sink)
         for row in now
     )
-    own = {Effect.MET, Effect.OUTSIDE} & {*shown_by(fault["kind"], fault["target"])}
+    own = {Effect.MET, Effect.OUTSIDE} & {*effects_of(fault["kind"], fault["target"])}
     return came and _seen_as_before(fault, altered) and (bool(own) or min(_signs(fault, rest), _signs(fault, now)) > 0)
 
 

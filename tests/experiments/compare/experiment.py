@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from effectively_once_jobs.system_usage.settings import ALL
+from tests.experiments.compare.claims import claims
 from tests.experiments.compare.figures import figures
 from tests.experiments.compare.page import PAGE, Comparison
 from tests.experiments.compare.plan import Plan
 from tests.experiments.compare.play import play
-from tests.experiments.compare.signs import signs
 from tests.experiments.experiment import Experiment
 
 EXPERIMENT = Experiment(
@@ -16,7 +16,7 @@ EXPERIMENT = Experiment(
     arms=lambda _: ALL,
     play=play,
     figures=figures,
-    signs=signs,
+    claims=claims,
     results=Comparison,
     page=PAGE,
     needs="the look-up",

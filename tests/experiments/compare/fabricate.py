@@ -16,7 +16,7 @@ from effectively_once_jobs.system_usage.settings import (
 )
 from tests.experiments.compare.figures import ASKED, COUNTED, USAGE, Counts, Facts
 from tests.experiments.compare.plan import BURST, CALM, STRUCK, Plan
-from tests.experiments.fabricate import Rows, manifest, observed, sent
+from tests.experiments.fabricate import Rows, manifest, write_observed, write_sent
 from tests.experiments.fabricate import sends as sent_rows
 from tests.experiments.figures import FACTS
 from tests.harness.run_directory import RunDirectory
@@ -34,7 +34,7 @@ def no_damage(_: Semantics, rows: Rows) -> Rows:
     return rows
 
 
-def made(path: Path, damage: Damage = no_damage, kills_hit: int = 1) -> Path:
+def fabricate_run(path: Path, damage: Damage = no_damage, kills_hit: int = 1) -> Path:
     """Make a run with all four; returns its folder."""
     manifest(path, "compare", "make compare SEED=7", PLAN)
     for semantics in ALL:
@@ -44,21 +44,21 @@ def made(path: Path, damage: Damage = no_damage, kills_hit: int = 1) -> Path:
 
 def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int) -> None:
     sends = [{**row, "sent_at": 1_000 + 10 * row["n"]} for row in sent_rows(PLAN.stream(), PARTITIONS)]
-    rows = damage(semantics, _counted(semantics, [row for row in sends if row["kind"] == "fresh"]))
-    sent(run, sends)
-    observed(run, COUNTED, rows)
+    rows = damage(semantics, _count(semantics, [row for row in sends if row["kind"] == "fresh"]))
+    write_sent(run, sends)
+    write_observed(run, COUNTED, rows)
     start_ms = {row["id"]: row["event_time_ms"] // 60_000 * 60_000 for row in sends if row["event_time_ms"]}
     windows = Counter(start_ms.get(row["id"], 0) for row in rows)
     frauds = Counter(start_ms.get(row["id"], 0) for row in rows if row["fraud"])
     usage = [
         {"window_start_ms": start, "transactions": number, "frauds": frauds[start]} for start, number in windows.items()
     ]
-    observed(run, USAGE, usage)
+    write_observed(run, USAGE, usage)
     struck = {row["id"] for row in sends[STRUCK_ONES]}
     again = set() if semantics == AT_MOST_ONCE else struck
     asked = [{"id": row["id"], "times": 1 + (row["id"] in again)} for row in sends if row["id"]]
-    observed(run, ASKED, asked)
-    observed(run, "calls", [{"calls": 60, "failed": 2}])
+    write_observed(run, ASKED, asked)
+    write_observed(run, "calls", [{"calls": 60, "failed": 2}])
     with run.history() as history:
         for epoch, t in enumerate((0, 10_000, 30_000)):
             history.record("epoch", t=t, epoch=epoch, state="declared")
@@ -89,7 +89,7 @@ def _state(sends: Rows) -> Counts:
     return Counts(transactions=len(ids), frauds=sum(map(PLAN.is_fraud, ids)))
 
 
-def _counted(semantics: Semantics, sends: Rows) -> Rows:
+def _count(semantics: Semantics, sends: Rows) -> Rows:
     """Rows as each semantics leaves them: at most once lost some, at least once has some twice."""
     names = ("id", "user", "partition", "offset")
     rows = [

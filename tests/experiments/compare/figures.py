@@ -130,7 +130,7 @@ def figures(path: Path, plan: Plan, arm: str) -> list[Figures]:
     counted = [(row["n"], (row["sent_at"], first[one])) for one, row in sends.items() if one in first]
     done = {part: [times for number, times in counted if number in plan.parts[part]] for part in parts}
     # The other three know no late records and no copies, and tell offsets alone.
-    epochs = adding_up.told(events) if facts.semantics == EXACTLY_ONCE and facts.broke_off is None else []
+    epochs = adding_up.published_epochs(events) if facts.semantics == EXACTLY_ONCE and facts.broke_off is None else []
     found = Figures(
         semantics=facts.semantics,
         due=Counts(transactions=len(sends), frauds=sum(map(plan.is_fraud, sends))),

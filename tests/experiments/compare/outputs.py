@@ -9,8 +9,8 @@ from psycopg.rows import dict_row
 
 from effectively_once_jobs.system_usage.store import SCHEMA
 from tests.experiments.compare.figures import ASKED, COUNTED, USAGE
-from tests.experiments.ground import Database
 from tests.experiments.own_schema import OwnSchema
+from tests.experiments.stack import Database
 from tests.harness.run_directory import RunDirectory
 
 _ROWS = """

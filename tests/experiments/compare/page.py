@@ -115,11 +115,11 @@ def _times(number: int) -> str:
 def _of(what: str, number: int) -> Told:
     """Events of that number of times; the last one stands for all beyond it."""
 
-    def told(one: Figures) -> str:
+    def count(one: Figures) -> str:
         times: dict[int, int] = getattr(one, what)
         return f"{sum(events for each, events in times.items() if min(each, MORE) == number):,}"
 
-    return told
+    return count
 
 
 def _mean(times: Mapping[int, int]) -> float:

@@ -16,9 +16,9 @@ from tests.experiments.arm import ArmPlay, wait_until_done
 from tests.experiments.compare.figures import Counts, Facts
 from tests.experiments.compare.outputs import Outputs
 from tests.experiments.compare.plan import BURST, EPOCH_ROWS, LATENESS_MS, STRUCK, WARM_UP, Plan
-from tests.experiments.ground import Ground, Role
 from tests.experiments.kills import Gate, Kills
-from tests.experiments.pace import paced
+from tests.experiments.pace import pace_out
+from tests.experiments.stack import Role, Stack
 from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.act import PARTITIONS
 from tests.harness.run_directory import RunDirectory
@@ -36,19 +36,19 @@ def _looked_up(event: Mapping[str, Any]) -> bool:
 LOOK_UPS = Gate("look-up", _looked_up, {EXECUTOR: (LOOKED_UP, {}), DRIVER: (LOOKED_UP, {})})
 
 
-def play(run: Path, plan: Plan, arms: Sequence[str], ground: Ground, console: Console) -> None:
+def play(run: Path, plan: Plan, arms: Sequence[str], stack: Stack, console: Console) -> None:
     """Play semantics of a run one after the other."""
-    outputs = Outputs(ground.database)
+    outputs = Outputs(stack.database)
     outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
     try:
         for semantics in arms:
-            Play(RunDirectory(run / semantics), ground, console, plan, outputs).play()
+            Play(RunDirectory(run / semantics), stack, console, plan, outputs).play()
     finally:
         outputs.drop()
 
 
 @dataclass
-class Play(ArmPlay[Ground]):
+class Play(ArmPlay[Stack]):
     """One semantics, whose name is that of the arm; `outputs` is the result store."""
 
     plan: Plan
@@ -57,7 +57,7 @@ class Play(ArmPlay[Ground]):
     @property
     def pipeline(self) -> str:
         """Name of the pipeline; also in the log of look-ups."""
-        return self.ground.pipeline(f"usage_{self.name}")
+        return self.stack.pipeline(f"usage_{self.name}")
 
     def go(self) -> None:
         """Play it.
@@ -72,9 +72,9 @@ class Play(ArmPlay[Ground]):
             for part, numbers in self.plan.parts.items():
                 records: Iterable[Planned] = islice(stream, len(numbers))
                 if part not in (WARM_UP, BURST):
-                    records = paced(records, self.plan.pace, self.stop)
+                    records = pace_out(records, self.plan.pace, self.stop)
                 with self.part(part, f"{len(numbers):,} records, {part}"):
-                    (self._struck if part == STRUCK else self._send)(records, len(numbers))
+                    (self._strike if part == STRUCK else self._send)(records, len(numbers))
             self.history.record("phase", phase="drain")
             latest = self.sender.last_event_time_ms
             assert latest is not None, "there are transactions among so many records"
@@ -106,7 +106,7 @@ class Play(ArmPlay[Ground]):
             {"semantics": self.name, **own},
         )
 
-    def _struck(self, records: Iterable[Planned], number: int) -> None:
+    def _strike(self, records: Iterable[Planned], number: int) -> None:
         """Send records while look-ups fail and processes are killed."""
         self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
         kills = Kills(self.plan.strikes, self.cast, LOOK_UPS, history=self.history, say=self.console.say)

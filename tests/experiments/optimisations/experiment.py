@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.experiments.experiment import Experiment
+from tests.experiments.optimisations.claims import claims
 from tests.experiments.optimisations.figures import figures
 from tests.experiments.optimisations.page import PAGE, Optimisations
 from tests.experiments.optimisations.plan import ACTORS, Plan
 from tests.experiments.optimisations.play import play
-from tests.experiments.optimisations.signs import signs
 
 EXPERIMENT = Experiment(
     name="optimisations",
@@ -15,7 +15,7 @@ EXPERIMENT = Experiment(
     arms=lambda _: [actor.name for actor in ACTORS],
     play=play,
     figures=figures,
-    signs=signs,
+    claims=claims,
     results=Optimisations,
     page=PAGE,
 )

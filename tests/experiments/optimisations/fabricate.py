@@ -26,7 +26,7 @@ WROTE = {
 """Records and bytes that each stage writes."""
 
 
-def made(path: Path) -> Path:
+def fabricate_run(path: Path) -> Path:
     """Make a run with all four drivers; returns its folder."""
     manifest(path, "optimisations", "make acceptance SUITE=jobs JOB=optimisations SEED=7", PLAN, "pods")
     for actor in ACTORS:
@@ -34,7 +34,7 @@ def made(path: Path) -> Path:
     return path
 
 
-def logged(arms: dict[str, str], hosts: tuple[str, ...] = tuple(EXECUTORS)) -> str:
+def write_log(arms: dict[str, str], hosts: tuple[str, ...] = tuple(EXECUTORS)) -> str:
     """Write an event log: variant by job group, each with its stages, a task of each on every host."""
     lines: list[dict[str, Any]] = []
     stage = 0
@@ -73,7 +73,7 @@ def _driver(run: RunDirectory, actor: Actor) -> None:
     run.write_json(run.path / FACTS, Facts(executors=EXECUTORS, load=(0.1, 0.2)))
     arms = {f"{arm}/{ROUND}": arm for arm in ARMS[QUERY]} if actor.arm is None else {"": actor.arm}
     (run.path / LOG).mkdir()
-    log_of(run.path.parent, actor).write_text(logged(arms))
+    log_of(run.path.parent, actor).write_text(write_log(arms))
     if actor.arm is None:
         with run.history() as history:
             for arm in ARMS[QUERY]:

@@ -87,11 +87,11 @@ def figures(run: Path, plan: Plan, name: str) -> list[Figures]:
     published = {(user, start): count for user, start, count in rows}
     answer = sorted((key, published.get(key)) for key in closed)
     windows = len({start for _, start in closed})
-    wrong = published_wrong(rows, due, closed)
-    return [_counted((EPOCH, actor.arm), epochs, facts, windows=windows, wrong=wrong, answer=answer)]
+    wrong = find_wrong_rows(rows, due, closed)
+    return [_count((EPOCH, actor.arm), epochs, facts, windows=windows, wrong=wrong, answer=answer)]
 
 
-def published_wrong(rows: Iterable[tuple[str, int, int]], due: Counts, closed: Iterable[tuple[str, int]]) -> list[str]:
+def find_wrong_rows(rows: Iterable[tuple[str, int, int]], due: Counts, closed: Iterable[tuple[str, int]]) -> list[str]:
     """Say where a pipeline's output is not what was sent.
 
     Args:
@@ -110,7 +110,7 @@ def published_wrong(rows: Iterable[tuple[str, int, int]], due: Counts, closed: I
     return wrong + [f"{user} in {start}: nothing" for user, start in sorted(set(closed) - set(found))]
 
 
-def answered_wrong(found: Sequence[Sequence[int]], due: Counts) -> list[str]:
+def find_wrong_answers(found: Sequence[Sequence[int]], due: Counts) -> list[str]:
     """Say where the query's answer is not what was sent: of each window its start, records, users, and a digest."""
     records, users = Counter[int](), Counter[int]()
     for (_, start), count in due.items():
@@ -134,12 +134,12 @@ def _of_query(directory: RunDirectory, facts: Facts, logged: Sequence[Query], pl
         if not mine or shown is None:
             todo = "run again"
             raise EvidenceError(f"{arm}: {len(mine)} answers, and no query {ROUND} in the log", directory.path, todo)
-        wrong = [each for found in mine for each in answered_wrong(found, due)]
+        wrong = [each for found in mine for each in find_wrong_answers(found, due)]
         windows = len({start for _, start in due})
-        yield _counted((QUERY, arm), [shown], facts, windows=windows, wrong=wrong, answer=mine)
+        yield _count((QUERY, arm), [shown], facts, windows=windows, wrong=wrong, answer=mine)
 
 
-def _counted(
+def _count(
     which: tuple[str, str], queries: Sequence[Query], facts: Facts, *, windows: int, wrong: Sequence[str], answer: Any
 ) -> Figures:
     part, arm = which

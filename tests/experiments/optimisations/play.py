@@ -17,11 +17,11 @@ from tests.bench.optimisations_table import QUERY
 from tests.bench.place import SINKS
 from tests.bench.s1_arms import LATENESS_MS, SHARDS
 from tests.bench.s1_events import PARTITIONS, WINDOW_MS, fill
-from tests.experiments.arm import ArmPlay, done_with
-from tests.experiments.ground import Role
+from tests.experiments.arm import ArmPlay, count_done
 from tests.experiments.optimisations.figures import COUNTED, LOG, Facts
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND, Actor, Plan
-from tests.experiments.pods import PodGround
+from tests.experiments.pods import PodStack
+from tests.experiments.stack import Role
 from tests.harness.adapters.cluster import label_of
 from tests.harness.adapters.topics import Topics
 from tests.harness.run_directory import RunDirectory
@@ -46,19 +46,19 @@ PLACEHOLDER = "here"
 """Spark wants the folder of its event log to be there; on an object store a folder is what has an object in it."""
 
 
-def play(run: Path, plan: Plan, arms: Sequence[str], ground: PodGround, console: Console) -> None:
+def play(run: Path, plan: Plan, arms: Sequence[str], stack: PodStack, console: Console) -> None:
     """Fill the topic and play drivers over it, one after the other."""
-    bootstrap, topic = ground.endpoints.kafka_bootstrap, ground.pipeline(TOPIC)
-    Topics(bootstrap, ground.replication).create({topic: PARTITIONS})
+    bootstrap, topic = stack.endpoints.kafka_bootstrap, stack.pipeline(TOPIC)
+    Topics(bootstrap, stack.replication).create({topic: PARTITIONS})
     with console.step(f"{plan.records:,} events of {plan.users:,} users into topic {topic}"):
         fill(bootstrap, topic, plan.events.values())
     for actor in ACTORS:
         if actor.name in arms:
-            Play(RunDirectory(run / actor.name), ground, console, actor, plan).play()
+            Play(RunDirectory(run / actor.name), stack, console, actor, plan).play()
 
 
 @dataclass
-class Play(ArmPlay[PodGround]):
+class Play(ArmPlay[PodStack]):
     """One driver."""
 
     actor: Actor
@@ -67,21 +67,21 @@ class Play(ArmPlay[PodGround]):
 
     def go(self) -> None:
         """Play it."""
-        actor, ground, role = self.actor, self.ground, self._role()
-        folder = f"{ground.pipeline(QUERY)}/{LOG}/{actor.name}"
+        actor, stack, role = self.actor, self.stack, self._role()
+        folder = f"{stack.pipeline(QUERY)}/{LOG}/{actor.name}"
         self._store.answer(Put(f"{folder}/{PLACEHOLDER}", b"-", None))
         if actor.arm is not None:
             self._make_topics(role.settings["pipeline"])
-        self.cast = ground.cast(
+        self.cast = stack.cast(
             self.directory, self.history, actor.module, [role], files=FILES, chart=self._chart(folder)
         )
         watch, told = self.cast.watch, "query" if actor.arm is None else "epoch"
-        with self.cast.followed():
+        with self.cast.following():
             self.cast.start()
             watch.wait_for(
                 f"the first {told}",
                 lambda: any(one["event"] == told for one in watch.seen),
-                ground.driver_s,
+                stack.driver_s,
                 self.dead,
             )
             self.executors.update(self._executors())
@@ -89,7 +89,7 @@ class Play(ArmPlay[PodGround]):
             self.cast.drivers[0].stop()
         self._fetch(folder, self.directory.path / LOG)
         if actor.arm is not None:
-            lines = counts.values(ground.endpoints.kafka_bootstrap, f"{role.settings['pipeline']}.{COUNTED}")
+            lines = counts.values(stack.endpoints.kafka_bootstrap, f"{role.settings['pipeline']}.{COUNTED}")
             with self.directory.observed_writer(COUNTED) as rows:
                 for line in lines:
                     rows.write(orjson.loads(line))
@@ -99,8 +99,8 @@ class Play(ArmPlay[PodGround]):
         return Facts(executors=self.executors, **told)
 
     def _role(self) -> Role:
-        actor, topic = self.actor, self.ground.pipeline(TOPIC)
-        settings: dict[str, Any] = {"pipeline": self.ground.pipeline(actor.name), "topic": topic}
+        actor, topic = self.actor, self.stack.pipeline(TOPIC)
+        settings: dict[str, Any] = {"pipeline": self.stack.pipeline(actor.name), "topic": topic}
         if actor.arm is not None:
             return Role(
                 {
@@ -134,7 +134,7 @@ class Play(ArmPlay[PodGround]):
     def _chart(self, folder: str) -> dict[str, Any]:
         """Values of the chart: the event log, in a folder of the run's, which is deleted with it."""
         conf = {
-            **self.ground.stage.target.values.get("sparkConf", {}),
+            **self.stack.stage.target.values.get("sparkConf", {}),
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": f"s3a://{self._deployed['s3_bucket']}/{folder}",
@@ -144,23 +144,23 @@ class Play(ArmPlay[PodGround]):
     def _done(self, seen: list[dict[str, Any]]) -> bool:
         if self.actor.arm is None:
             return any(one["event"] == "ended" for one in seen)
-        return done_with(seen) >= self.plan.records
+        return count_done(seen) >= self.plan.records
 
     def _executors(self) -> dict[str, str]:
         """Wait for the pods of both executors; address -> name@uid. Raises ClusterTimeoutError."""
-        stage, name = self.ground.stage, self.cast.files[0].stem
+        stage, name = self.stack.stage, self.cast.files[0].stem
         selector = f"{label_of(stage.run)},sparkoperator.k8s.io/app-name={name},spark-role=executor"
 
-        def found() -> dict[str, str]:
+        def running() -> dict[str, str]:
             pods = [one for one in stage.cluster.pods(selector) if one["status"].get("podIP")]
             return {one["status"]["podIP"]: f"{one['metadata']['name']}@{one['metadata']['uid']}" for one in pods}
 
-        stage.cluster.wait_for(f"two executors of {name}", lambda: len(found()) > 1, PODS_S, found)
-        return found()
+        stage.cluster.wait_for(f"two executors of {name}", lambda: len(running()) > 1, PODS_S, running)
+        return running()
 
     def _make_topics(self, pipeline: str) -> None:
         names = [f"{pipeline}.{sink}" for sink in SINKS]
-        Topics(self.ground.endpoints.kafka_bootstrap, self.ground.replication).create(
+        Topics(self.stack.endpoints.kafka_bootstrap, self.stack.replication).create(
             dict.fromkeys(names, SHARDS), dict.fromkeys([f"{name}.progress" for name in names], SHARDS)
         )
 
@@ -171,7 +171,7 @@ class Play(ArmPlay[PodGround]):
             names = [name for name in self._store.names(f"{folder}/") if not name.endswith(PLACEHOLDER)]
             return [name for name in names if not name.endswith(".inprogress")]
 
-        self.ground.stage.cluster.wait_for(
+        self.stack.stage.cluster.wait_for(
             f"Spark's event log in {folder}", lambda: bool(whole()), LOG_S, lambda: [*self._store.names(f"{folder}/")]
         )
         to.mkdir()
@@ -183,9 +183,9 @@ class Play(ArmPlay[PodGround]):
     @property
     def _deployed(self) -> Mapping[str, Any]:
         """Settings of the deployed pipeline: addresses as pods reach them."""
-        settings: Mapping[str, Any] = self.ground.stage.target.values["settings"]
+        settings: Mapping[str, Any] = self.stack.stage.target.values["settings"]
         return settings
 
     @property
     def _store(self) -> S3ObjectStore:
-        return S3ObjectStore(BucketAddress(self.ground.endpoints.s3_endpoint, self._deployed["s3_bucket"]))
+        return S3ObjectStore(BucketAddress(self.stack.endpoints.s3_endpoint, self._deployed["s3_bucket"]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from infra.cluster.access import CHECKOUT
 from tests.experiments.figures import verdict
+from tests.experiments.optimisations.claims import claims
 from tests.experiments.optimisations.page import PAGE as SHOWN
 from tests.experiments.optimisations.page import Optimisations, plans
-from tests.experiments.optimisations.signs import signs
 from tests.experiments.page import markdown
 from tests.harness.results import Verdict
 
@@ -16,8 +16,8 @@ RESULTS = Optimisations.model_validate_json((KEPT / "results.json").read_bytes()
 
 
 def test_it_is_a_pass_by_its_figures() -> None:
-    judged = signs(RESULTS.arms, RESULTS.plan)
-    assert (judged, verdict(judged, whole=not RESULTS.unread)) == (RESULTS.signs, Verdict.PASS)
+    judged = claims(RESULTS.arms, RESULTS.plan)
+    assert (judged, verdict(judged, whole=not RESULTS.unread)) == (RESULTS.claims, Verdict.PASS)
     assert RESULTS.command in PAGE
 
 

@@ -10,20 +10,20 @@ from effectively_once.ledger.objects import Found, Get
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once_jobs.reconcile.deployed import RECONCILED
 from infra.embedded.job import RunError
-from tests.experiments.ground import Ground, Role
 from tests.experiments.reconcile.streams import Stream
+from tests.experiments.stack import Role, Stack
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 
 MODULE, BATCH_S = "effectively_once_jobs.reconcile.deployed", 300.0
 
 
-def reconcile(directory: RunDirectory, ground: Ground, stream: Stream, beside: str) -> None:
+def reconcile(directory: RunDirectory, stack: Stack, stream: Stream, beside: str) -> None:
     """Hold a stream that has ended against the batch run; cells and report go to `directory`.
 
     Args:
         directory: of the batch run.
-        ground: where it runs.
+        stack: where it runs.
         stream: its settings are the stream's own.
         beside: topic of the other stream.
 
@@ -35,25 +35,25 @@ def reconcile(directory: RunDirectory, ground: Ground, stream: Stream, beside: s
     directory.path.mkdir()
     with History(directory.history_path) as history:
         role = Role(stream.role.settings, {"beside": [beside]}, "batch")
-        cast = ground.cast(directory, history, MODULE, [role], executors=1)
+        cast = stack.cast(directory, history, MODULE, [role], executors=1)
         watch, (driver,) = cast.watch, cast.drivers
-        with cast.followed():
+        with cast.following():
             cast.start()
-            watch.wait_for("the batch run", lambda: found(watch.seen) is not None, BATCH_S, driver.alive)
+            watch.wait_for("the batch run", lambda: objects_put(watch.seen) is not None, BATCH_S, driver.alive)
             driver.stop()
         history.end()
-    fetch(directory, ground, found(watch.seen) or ())
+    fetch(directory, stack, objects_put(watch.seen) or ())
     shutil.rmtree(directory.path / "work", ignore_errors=True)
 
 
-def found(seen: Sequence[dict[str, Any]]) -> list[str] | None:
+def objects_put(seen: Sequence[dict[str, Any]]) -> list[str] | None:
     """Names of the objects that the run has put, as it announces when it has ended; None before."""
     return next((event["objects"] for event in seen if event["event"] == RECONCILED), None)
 
 
-def fetch(directory: RunDirectory, ground: Ground, names: Sequence[str]) -> None:
+def fetch(directory: RunDirectory, stack: Stack, names: Sequence[str]) -> None:
     """Write objects to a folder, as files of their last names. Raises RunError: one of them is not there."""
-    store = S3ObjectStore(BucketAddress(ground.endpoints.s3_endpoint, ground.endpoints.s3_bucket))
+    store = S3ObjectStore(BucketAddress(stack.endpoints.s3_endpoint, stack.endpoints.s3_bucket))
     for name in names:
         match store.answer(Get(name)):
             case Found(body):

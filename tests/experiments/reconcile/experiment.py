@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.experiments.embedded import QUICK
 from tests.experiments.experiment import Experiment
+from tests.experiments.reconcile.claims import claims
 from tests.experiments.reconcile.figures import figures
 from tests.experiments.reconcile.page import PAGE, Reconciliation
 from tests.experiments.reconcile.plan import Plan
 from tests.experiments.reconcile.play import play
-from tests.experiments.reconcile.signs import signs
 
 EXPERIMENT = Experiment(
     name="reconcile",
@@ -16,7 +16,7 @@ EXPERIMENT = Experiment(
     arms=lambda _: ("streams",),
     play=play,
     figures=figures,
-    signs=signs,
+    claims=claims,
     results=Reconciliation,
     page=PAGE,
     small={"records": 2_400, "kills": 2},

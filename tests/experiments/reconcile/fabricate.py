@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from effectively_once_jobs.reconcile.difference import Cell
-from tests.experiments.fabricate import manifest, observed, sent, write
+from tests.experiments.fabricate import manifest, write, write_observed, write_sent
 from tests.experiments.fabricate import sends as sent_rows
 from tests.experiments.reconcile.figures import BATCH, CELLS, DEAD_LETTER, REPORT
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
@@ -52,7 +52,7 @@ class Made:
             self.cells[at] = replace(cell, streams={**cell.streams, BESIDE: once + times * counted})
 
 
-def made() -> Made:
+def play() -> Made:
     """Play it in plain Python."""
     sends = sent_rows(_records(), PARTITIONS)
     lates = [row for row in sends if row["kind"] == "late"]
@@ -70,12 +70,12 @@ def made() -> Made:
     return Made(sends, _cells(sends), told, dead)
 
 
-def written(path: Path, what: Made) -> Path:
+def write_run(path: Path, what: Made) -> Path:
     """Write it as a run; returns its folder."""
     run = RunDirectory(path)
     manifest(path, "reconcile", "make reconcile SEED=7", PLAN)
-    sent(run, what.sends)
-    observed(RunDirectory(path / EXACTLY_ONCE), DEAD_LETTER, what.dead)
+    write_sent(run, what.sends)
+    write_observed(RunDirectory(path / EXACTLY_ONCE), DEAD_LETTER, what.dead)
     for name in (EXACTLY_ONCE, AT_LEAST_ONCE):
         _history(RunDirectory(path / name), what, name)
     batch = RunDirectory(path / BATCH)

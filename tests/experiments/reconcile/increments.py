@@ -20,7 +20,7 @@ SCHEMA = "rows long"
 FLUSH_S = 60.0
 
 
-def added(settings: PipelineSettings, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def add(settings: PipelineSettings, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add the rows of one partition of a batch to the counts, whoever may have added them before.
 
     Raises:

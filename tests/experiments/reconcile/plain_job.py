@@ -28,7 +28,7 @@ from effectively_once.progress import announce
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.user_counts import pipeline
-from tests.experiments.reconcile.increments import COUNTS, SCHEMA, added
+from tests.experiments.reconcile.increments import COUNTS, SCHEMA, add
 
 POLL_S = 0.2
 
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")
-        batch.mapInArrow(partial(added, settings, number), SCHEMA).collect()
+        batch.mapInArrow(partial(add, settings, number), SCHEMA).collect()
         points.reach("job_done", epoch=number)
         ends = (checkpoint.offsets(number) or {}).get(settings.topic, {})
         announce("epoch", epoch=number, state="published", reached=sum(ends.values()))

@@ -10,13 +10,13 @@ from pathlib import Path
 from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from infra.embedded.job import RunError
-from tests.experiments.arm import unacknowledged
-from tests.experiments.ground import Ground, Role
+from tests.experiments.arm import note_unacknowledged
 from tests.experiments.reconcile.batch import reconcile
 from tests.experiments.reconcile.figures import BATCH, DEAD_LETTER
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.experiments.reconcile.streams import JOB, PLAIN, Stream
 from tests.experiments.run_folder import broke_off
+from tests.experiments.stack import Role, Stack
 from tests.harness.act import PARTITIONS
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
@@ -30,10 +30,10 @@ from tests.harness.workload.sender import Sender, Target, kafka_producer
 SHARDS, SENT_S, COUNTS = 2, 180.0, "user_counts"
 
 
-def play(run: Path, plan: Plan, _: Sequence[str], ground: Ground, console: Console) -> None:
+def play(run: Path, plan: Plan, _: Sequence[str], stack: Stack, console: Console) -> None:
     """Play a plan; what breaks it off is noted in the manifest, and judged."""
     try:
-        Play(RunDirectory(run), plan, ground, console).go()
+        Play(RunDirectory(run), plan, stack, console).go()
     except Exception as error:
         console.say(f"✗ broke off: {error}")
         broke_off(run, error)
@@ -41,26 +41,26 @@ def play(run: Path, plan: Plan, _: Sequence[str], ground: Ground, console: Conso
 
 @dataclass
 class Play:
-    """One reconciliation on a ground that is there.
+    """One reconciliation on a stack that is there.
 
     Attributes:
         directory: of the run.
         plan: what is sent and struck.
-        ground: where it is played.
+        stack: where it is played.
         stop: set from outside to end early.
 
     """
 
     directory: RunDirectory
     plan: Plan
-    ground: Ground
+    stack: Stack
     console: Console
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
     def topic(self) -> str:
         """What both streams read."""
-        return self.ground.pipeline("reconcile_events")
+        return self.stack.pipeline("reconcile_events")
 
     def go(self) -> None:
         """Play it, and write its evidence.
@@ -71,8 +71,8 @@ class Play:
         """
         exactly = self._stream(EXACTLY_ONCE, JOB)
         plain = self._stream(AT_LEAST_ONCE, PLAIN, epoch_rows_max=self.plan.batch_rows)
-        self.ground.create(exactly.directory, exactly.role, PARTITIONS)
-        topics = Topics(self.ground.endpoints.kafka_bootstrap, self.ground.replication)
+        self.stack.create(exactly.directory, exactly.role, PARTITIONS)
+        topics = Topics(self.stack.endpoints.kafka_bootstrap, self.stack.replication)
         beside = f"{plain.pipeline}.{COUNTS}"
         topics.create({beside: SHARDS})
         acknowledged = self._exactly_once(exactly)
@@ -83,7 +83,7 @@ class Play:
             for row in topics.read(f"{exactly.pipeline}.{DEAD_LETTER}", self.stop):
                 lines.write(row)
         with self.console.step("batch run over the retained topic"):
-            reconcile(RunDirectory(self.directory.path / BATCH), self.ground, exactly, beside)
+            reconcile(RunDirectory(self.directory.path / BATCH), self.stack, exactly, beside)
         for stream in (exactly, plain):
             stream.forget()
 
@@ -92,7 +92,7 @@ class Play:
         own.path.mkdir()
         role = Role(
             {
-                "pipeline": self.ground.pipeline(f"reconcile_{name}"),
+                "pipeline": self.stack.pipeline(f"reconcile_{name}"),
                 "topic": self.topic,
                 "job": JOB,
                 "shards": SHARDS,
@@ -102,11 +102,11 @@ class Play:
             },
             {},
         )
-        return Stream(own, module, role, self.plan.strikes, self.ground, self.console)
+        return Stream(own, module, role, self.plan.strikes, self.stack, self.console)
 
     def _exactly_once(self, stream: Stream) -> int:
         """Send everything while the stream runs; how many records the topic holds then."""
-        subject, endpoints = self.plan.subject, self.ground.endpoints
+        subject, endpoints = self.plan.subject, self.stack.endpoints
         bucket = BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket)
         chain = ChainReader(bucket, stream.pipeline, self.topic)
         with self.directory.sent_writer() as lines, History(self.directory.history_path) as history:
@@ -115,7 +115,7 @@ class Play:
                 lines,
                 Pacer(subject.pace),
                 chain.progress,
-                unacknowledged=unacknowledged(history),
+                unacknowledged=note_unacknowledged(history),
                 stop=self.stop,
                 target=Target(self.topic, PARTITIONS, SENT_S),
             )

@@ -10,8 +10,8 @@ from typing import Any
 
 from infra.console import Console
 from tests.experiments.arm import wait_until_done
-from tests.experiments.ground import Cast, Ground, Role
 from tests.experiments.kills import Gate, Kills, Strike
+from tests.experiments.stack import Cast, Role, Stack
 from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
@@ -43,7 +43,7 @@ class Stream:
         module: what runs it.
         role: what its driver is started with.
         strikes: who is killed, and when.
-        ground: where it runs.
+        stack: where it runs.
         cast: its driver, while it is running.
 
     """
@@ -52,7 +52,7 @@ class Stream:
     module: str
     role: Role
     strikes: Sequence[Strike]
-    ground: Ground
+    stack: Stack
     console: Console
     cast: Cast = field(init=False)
 
@@ -71,15 +71,15 @@ class Stream:
 
         """
         with History(self.directory.history_path) as history:
-            self.cast = self.ground.cast(
+            self.cast = self.stack.cast(
                 self.directory, history, self.module, [self.role], files=FILES.get(self.module, ())
             )
             watch, (drivers,) = self.cast.watch, self.cast.drivers
             kills = Kills(self.strikes, self.cast, EPOCHS, history=history, say=self.console.say)
-            with self.cast.followed():
+            with self.cast.following():
                 try:
                     self.cast.start()
-                    watch.wait_for("the driver", lambda: bool(watch.seen), self.ground.driver_s, drivers.alive)
+                    watch.wait_for("the driver", lambda: bool(watch.seen), self.stack.driver_s, drivers.alive)
                     kills.start()
                     yield
                     kills.ended()

@@ -58,6 +58,6 @@ def test_an_object_that_is_not_there_is_missed(directory: RunDirectory, store: A
 
 def test_what_a_run_tells_first_is_taken() -> None:
     started: dict[str, Any] = {"event": "driver", "state": "started"}
-    assert batch.found([started]) is None
+    assert batch.objects_put([started]) is None
     ends = [{"event": RECONCILED, "code": 0, "objects": [name]} for name in "ab"]
-    assert batch.found([started, *ends]) == ["a"]
+    assert batch.objects_put([started, *ends]) == ["a"]

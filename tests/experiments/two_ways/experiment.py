@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.experiments.experiment import Experiment
+from tests.experiments.two_ways.claims import claims
 from tests.experiments.two_ways.figures import figures
 from tests.experiments.two_ways.page import PAGE, TwoWays
 from tests.experiments.two_ways.plan import Plan
 from tests.experiments.two_ways.play import play
-from tests.experiments.two_ways.signs import signs
 
 EXPERIMENT = Experiment(
     name="two_ways",
@@ -15,7 +15,7 @@ EXPERIMENT = Experiment(
     arms=lambda plan: [arm.name for arm in plan.arms],
     play=play,
     figures=figures,
-    signs=signs,
+    claims=claims,
     results=TwoWays,
     page=PAGE,
     needs="the output",

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.fabricate import Rows, manifest, observed, sent
+from tests.experiments.fabricate import Rows, manifest, write_observed, write_sent
 from tests.experiments.fabricate import sends as sent_rows
 from tests.experiments.figures import FACTS
 from tests.experiments.two_ways.figures import RESULTS, Facts
 from tests.experiments.two_ways.plan import PACED, Arm, Plan
-from tests.experiments.two_ways.truth import expected
+from tests.experiments.two_ways.truth import reckon
 from tests.harness.run_directory import RunDirectory
 
 PLAN = Plan(7, operators=(2, 4), kills=(0, 2), warm_up=10, burst=80, paced=100, pace=100, rows_max=20)
@@ -25,7 +25,7 @@ def no_damage(_: Arm, rows: Rows) -> Rows:
     return rows
 
 
-def made(path: Path, damage: Damage = no_damage, missed: int = 0) -> Path:
+def fabricate_run(path: Path, damage: Damage = no_damage, missed: int = 0) -> Path:
     """Make a run with all arms; returns its folder. So many of each part's kills missed."""
     manifest(path, "two_ways", "make two-ways SEED=7", PLAN)
     for arm in PLAN.arms:
@@ -60,15 +60,15 @@ def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
                     )
                     history.record(TAKEN, t=began + 6, operator=strike.operator, rows=20, copies=5)
         history.end()
-    sent(run, sends.values())
+    write_sent(run, sends.values())
     at_ms = {row["id"]: row["sent_at"] + took_ms for row in sends.values()}
-    amounts = expected(sends.values(), arm.operators)
+    amounts = reckon(sends.values(), arm.operators)
     if not arm.catalog:
         amounts = {id_: amount + 1 for id_, amount in amounts.items()}
     rows = [
         {"id": id_, "amount": amount, "at_ms": at_ms[id_], "times": 1, "same": True} for id_, amount in amounts.items()
     ]
-    observed(run, RESULTS, damage(arm, rows))
+    write_observed(run, RESULTS, damage(arm, rows))
     run.write_json(
         run.path / FACTS,
         Facts(

@@ -24,7 +24,7 @@ from tests.experiments.figures import (
     throughput,
 )
 from tests.experiments.two_ways.plan import BURST, PACED, Arm, Part, Plan
-from tests.experiments.two_ways.truth import expected
+from tests.experiments.two_ways.truth import reckon
 from tests.harness.run_directory import RunDirectory, read_lines
 
 RESULTS = "results"
@@ -126,7 +126,7 @@ def figures(path: Path, plan: Plan, name: str) -> list[Figures]:
     facts = Facts.model_validate_json((run.path / FACTS).read_bytes())
     arm = next(one for one in plan.arms if one.name == name)
     evidence = Evidence.of(run, run.whole_events()[:-1] if facts.broke_off is None else run.events())
-    due, rows = expected(evidence.sends.values(), arm.operators), evidence.rows
+    due, rows = reckon(evidence.sends.values(), arm.operators), evidence.rows
     _, *parts = plan.parts(arm)
     by_kills = {kills: [part for part in parts if part.kills == kills] for kills in {part.kills for part in parts}}
     found = Figures(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.ground import Supervised
+from tests.experiments.stack import Supervised
 from tests.experiments.strikes import Strikes
 from tests.experiments.two_ways.plan import Part, Strike
 from tests.harness.adapters.events import Watch
@@ -81,7 +81,7 @@ class OperatorKills(Strikes[Strike]):
         self._hold.ask(strike.stage, operator=strike.operator)
         self._asked[max(strike.rows, 1)].set()
         drivers = self._runs[strike.operator]
-        struck = self.kill(name, drivers, strike.target, self._held())
+        struck = self.kill(name, drivers, strike.target, self._await_held())
         if struck is None:
             return
         who, at = struck
@@ -95,7 +95,7 @@ class OperatorKills(Strikes[Strike]):
         # Of a query that may be another task, or one that does not know yet that its driver is gone.
         self._say(f"  {name}")
 
-    def _held(self) -> dict[str, Any] | None:
+    def _await_held(self) -> dict[str, Any] | None:
         deadline = time.monotonic() + HELD_S
         while time.monotonic() < deadline and not self.stop_asked.is_set():
             if (held := self._hold.held(ASK_S)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from tests.experiments.ground import Database
+from tests.experiments.stack import Database
 from tests.experiments.two_ways.figures import RESULTS
 from tests.harness.run_directory import RunDirectory
 

@@ -20,7 +20,7 @@ RECOVERY = "Recovery, s: from the kill until all that was sent before it is in t
 Number = Callable[[Level], float | None]
 
 
-def called(name: str) -> str:
+def name_arm(name: str) -> str:
     """Return the name of an arm, in words."""
     way, _, operators = name.rpartition("_")
     return f"{'dedup without its catalog' if way == NO_CATALOG else way}, {operators} operators"
@@ -30,7 +30,7 @@ def tables(results: TwoWays) -> list[Table]:
     """Return the tables: a row an arm, or a row for each number of operators and of kills, with both ways."""
 
     def arms(title: str, figures: dict[str, Callable[[Figures], str]]) -> Table:
-        rows = [[called(one.name), *(told(one) for told in figures.values())] for one in results.arms]
+        rows = [[name_arm(one.name), *(told(one) for told in figures.values())] for one in results.arms]
         return title, ["arm", *figures], rows
 
     def levels(title: str, told: Callable[[Level], str], compared: Number | None = None) -> Table:
@@ -55,7 +55,7 @@ def tables(results: TwoWays) -> list[Table]:
         ),
         levels(
             "Throughput of a burst, records/s",
-            lambda level: _told(level.throughput_per_s, ",.0f"),
+            lambda level: _set_number(level.throughput_per_s, ",.0f"),
             lambda level: level.throughput_per_s,
         ),
         levels(
@@ -75,7 +75,7 @@ def tables(results: TwoWays) -> list[Table]:
                 "topics between operators, KiB": lambda one: (
                     NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}"
                 ),
-                "CPU, s per 1,000 records": lambda one: _told(one.cpu_s_per_1000, ".1f") or NOT_MEASURED,
+                "CPU, s per 1,000 records": lambda one: _set_number(one.cpu_s_per_1000, ".1f") or NOT_MEASURED,
                 "load before and at the end": lambda one: "{:.1f}, {:.1f}".format(*one.load),
             },
         ),
@@ -85,7 +85,9 @@ def tables(results: TwoWays) -> list[Table]:
 def more(results: TwoWays) -> list[str]:
     """Return a line for each control that went wrong as it has to."""
     controls = [one for one in results.arms if not one.catalog and one.wrong]
-    return [f"✓ {called(one.name)}: the same kills make {one.wrong:,} of {one.due:,} records wrong" for one in controls]
+    return [
+        f"✓ {name_arm(one.name)}: the same kills make {one.wrong:,} of {one.due:,} records wrong" for one in controls
+    ]
 
 
 def plots(results: TwoWays) -> list[Plot]:
@@ -97,7 +99,7 @@ def plots(results: TwoWays) -> list[Plot]:
         if level
     ]
     stored = {
-        called(one.name): [(one.object_store_bytes + one.topics_bytes) / 1024]
+        name_arm(one.name): [(one.object_store_bytes + one.topics_bytes) / 1024]
         for one in results.arms
         if one.catalog and one.topics_bytes is not None
     }
@@ -139,7 +141,7 @@ def says(results: TwoWays) -> str:
     )
 
 
-PAGE = Page("Two ways to effectively-once", says, tables, plots, name=called, more=more)
+PAGE = Page("Two ways to effectively-once", says, tables, plots, name=name_arm, more=more)
 
 
 def _pairs(results: TwoWays) -> Iterator[tuple[str, list[Level | None]]]:
@@ -154,7 +156,7 @@ def _pairs(results: TwoWays) -> Iterator[tuple[str, list[Level | None]]]:
             )
 
 
-def _told(value: float | None, form: str) -> str:
+def _set_number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 

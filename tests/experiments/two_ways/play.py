@@ -14,8 +14,8 @@ from effectively_once_jobs.two_ways.settings import SNAPSHOTS
 from infra.console import Console
 from infra.embedded.process import ServerError
 from tests.experiments.arm import DRAIN_S, ArmPlay
-from tests.experiments.ground import Ground, Role
-from tests.experiments.pace import paced
+from tests.experiments.pace import pace_out
+from tests.experiments.stack import Role, Stack
 from tests.experiments.two_ways.figures import Facts
 from tests.experiments.two_ways.kills import OperatorKills
 from tests.experiments.two_ways.outputs import Outputs
@@ -30,16 +30,16 @@ EXECUTORS, NO_SPARK = 2, 1
 ASK_S = 0.1
 
 
-def play(run: Path, plan: Plan, arms: Sequence[str], ground: Ground, console: Console) -> None:
+def play(run: Path, plan: Plan, arms: Sequence[str], stack: Stack, console: Console) -> None:
     """Play arms of a run one after the other."""
-    with closing(Outputs(ground.database)) as outputs:
+    with closing(Outputs(stack.database)) as outputs:
         for arm in plan.arms:
             if arm.name in arms:
-                Play(RunDirectory((run / arm.name).absolute()), ground, console, arm, plan, outputs).play()
+                Play(RunDirectory((run / arm.name).absolute()), stack, console, arm, plan, outputs).play()
 
 
 @dataclass
-class Play(ArmPlay[Ground]):
+class Play(ArmPlay[Stack]):
     """One arm."""
 
     arm: Arm
@@ -49,7 +49,7 @@ class Play(ArmPlay[Ground]):
     @property
     def pipeline(self) -> str:
         """Name of the pipeline."""
-        return self.ground.pipeline(f"ways_{self.arm.name}")
+        return self.stack.pipeline(f"ways_{self.arm.name}")
 
     def go(self) -> None:
         """Play it.
@@ -108,7 +108,7 @@ class Play(ArmPlay[Ground]):
 
     def _topics_bytes(self) -> int | None:
         """Bytes of the topics between operators, which dedup has."""
-        if (data := self.ground.broker_data) is None:
+        if (data := self.stack.broker_data) is None:
             return None
         between = range(1, self.arm.operators) if self.arm.way != SNAPSHOTS else ()
         topics = [f"{self.pipeline}.{number}" for number in between]
@@ -122,7 +122,9 @@ class Play(ArmPlay[Ground]):
         )
         kills.start()
         try:
-            self._send(part, paced(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records))
+            self._send(
+                part, pace_out(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records)
+            )
         finally:
             kills.ended()
 

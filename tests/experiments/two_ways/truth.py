@@ -9,7 +9,7 @@ from typing import Any
 MODULUS = 2_147_483_647
 
 
-def expected(sends: Iterable[Mapping[str, Any]], operators: int) -> dict[str, int]:
+def reckon(sends: Iterable[Mapping[str, Any]], operators: int) -> dict[str, int]:
     """Id -> amount behind the last operator.
 
     Args:

@@ -125,7 +125,7 @@ class ChainReader:
 
         """
         name, files = self._manifest(sink, epoch)
-        return None if files is None else (name, [row for _, row in self._listed(files, name)])
+        return None if files is None else (name, [row for _, row in self._read_files(files, name)])
 
     def rows(self, sink: str, last_epoch: int) -> Iterator[tuple[int, str, Row]]:
         """Yield (epoch, file, row) of everything published up to an epoch, by manifests only: never a listing.
@@ -138,7 +138,7 @@ class ChainReader:
             name, files = self._manifest(sink, epoch)
             if files is None:
                 raise EvidenceError(f"epoch {epoch} has no manifest", name, "restore it from a backup")
-            for file, row in self._listed(files, name):
+            for file, row in self._read_files(files, name):
                 yield epoch, file, row
 
     def delete_objects(self) -> int:
@@ -167,7 +167,7 @@ class ChainReader:
             body = span.split(b"\n")[epoch - first]
         return name, None if body is None else orjson.loads(body)["files"]
 
-    def _listed(self, files: list[Row], manifest: str) -> Iterator[tuple[str, Row]]:
+    def _read_files(self, files: list[Row], manifest: str) -> Iterator[tuple[str, Row]]:
         """(file, row) of the files that a manifest names."""
         for file in files:
             body = self._objects.body(file["name"])

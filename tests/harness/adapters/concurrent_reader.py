@@ -18,8 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.whole_message import whole
-from tests.harness.evidence import crc_of_row
 from tests.harness.run_directory import LinesWriter, RunDirectory
+from tests.harness.sends import crc_of_row
 
 POLL_S, BATCH = 0.25, 2_000
 MANIFESTS_S = 1.0

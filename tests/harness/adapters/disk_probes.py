@@ -92,7 +92,7 @@ class BrokerProbe:
 
     def __call__(self) -> float:
         """See Probe."""
-        producer = self._producer = self._producer or self._made()
+        producer = self._producer = self._producer or self._make_producer()
         errors: list[Any] = []
         began = time.monotonic()
         for partition in range(self._partitions):
@@ -106,18 +106,18 @@ class BrokerProbe:
     def forget(self) -> None:
         """See Probe."""
         self._producer = None
-        admin, there = self._asked()
+        admin, there = self._connect()
         if there:
             admin.delete_topics([PLACE])[PLACE].result(PATIENCE_S)
 
-    def _asked(self) -> tuple[AdminClient, int]:
+    def _connect(self) -> tuple[AdminClient, int]:
         """Somebody to ask, and how many partitions the topic has."""
         admin = AdminClient(self._client)
         found = admin.list_topics(timeout=PATIENCE_S).topics.get(PLACE)
         return admin, len(found.partitions) if found else 0
 
-    def _made(self) -> Producer:
-        admin, there = self._asked()
+    def _make_producer(self) -> Producer:
+        admin, there = self._connect()
         if not there:
             # New partitions are spread over the brokers, one each.
             there = len(admin.list_topics(timeout=PATIENCE_S).brokers)

@@ -60,7 +60,7 @@ class ClockedHome(SparkHome):
         return super().start(name, module, arguments, {**(env or {}), **(self.clock.env if self.clock else {})})
 
 
-def clocked(home: SparkHome, clock: DriverClock | None) -> SparkHome:
+def with_clock(home: SparkHome, clock: DriverClock | None) -> SparkHome:
     """The same home with drivers that go by `clock`; the home itself when there is none."""
     if clock is None:
         return home

@@ -132,7 +132,7 @@ class HeldPod:
         Raises:
             NoProcessError: it does not stand still; all are continued.
         """
-        told = self._said(f"go {number or ''}\n", STILL_S).split()
+        told = self._ask(f"go {number or ''}\n", STILL_S).split()
         at = time.time_ns() // 1_000_000
         if len(told) != 2 or told[0] != "stop":
             self.close()
@@ -147,7 +147,7 @@ class HeldPod:
         Raises:
             NoProcessError: the pod cannot be entered: it is gone, or the sleeper has to see to it.
         """
-        told = self._said("go\n", FIRED_S)
+        told = self._ask("go\n", FIRED_S)
         self.close()
         if told != f"go on {self.pid}":
             whom = EVERYTHING if self._held.whom == EVERYTHING else str(self.pid)
@@ -158,7 +158,7 @@ class HeldPod:
         with suppress(Exception):
             self._session.close()
 
-    def _said(self, word: str, patience_s: float) -> str:
+    def _ask(self, word: str, patience_s: float) -> str:
         """What the shell answers to a word; nothing where it does not."""
         with suppress(Exception):
             self._session.write_stdin(word)

@@ -50,7 +50,7 @@ class PodHold:
         asked = json.dumps({"point": point, **where})
         self._asked = [pod for log in self._logs for role in self._roles for pod in log.pods(role) if pod.runs]
         for pod in self._asked:
-            if self._said(pod, _ASK, asked=asked) != "asked":
+            if self._ask(pod, _ASK, asked=asked) != "asked":
                 raise NoProcessError(f"{pod.who} does not take what it is to hold")
 
     def held(self, within_s: float) -> dict[str, Any] | None:
@@ -59,7 +59,7 @@ class PodHold:
         while True:
             for pod in self._running():
                 with suppress(NoProcessError):
-                    text = self._said(pod, _LOOK)
+                    text = self._ask(pod, _LOOK)
                     if text:
                         return {**json.loads(text), "pod": pod.name, "pod_uid": pod.uid}
             if time.monotonic() > deadline:
@@ -70,7 +70,7 @@ class PodHold:
         """See `Holding`. A pod that has ended holds nobody; one that cannot be reached lets go after a while."""
         for pod in self._running():
             with suppress(NoProcessError):
-                self._said(pod, _RELEASE)
+                self._ask(pod, _RELEASE)
         self._asked = []
 
     def gone(self, event: Mapping[str, Any]) -> bool:
@@ -85,7 +85,7 @@ class PodHold:
     def _now(self, uid: str) -> Pod | None:
         return next((pod for log in self._logs if (pod := log.pod(uid)) is not None), None)
 
-    def _said(self, pod: Pod, script: str, **values: str) -> str:
+    def _ask(self, pod: Pod, script: str, **values: str) -> str:
         """The line that a script answers with."""
         names = {"folder": FOLDER, "hold": HOLD, "held": HELD, "release": RELEASE, **values}
         return ask_shell(self._cluster, pod, script.format(**names))

@@ -105,7 +105,7 @@ def announcement(line: str) -> dict[str, Any] | None:
     return event
 
 
-def placed(event: Mapping[str, Any], pod: Pod) -> dict[str, Any]:
+def place(event: Mapping[str, Any], pod: Pod) -> dict[str, Any]:
     """An announcement with the pod it came from. A pid says little in a pod: drivers are named by their pod."""
     told = {**event, "pod": pod.name, "pod_uid": pod.uid}
     name = driver_name(pod)
@@ -284,7 +284,7 @@ class PodLog:
     def _line(self, pod: Pod, line: str, log: Any) -> None:
         event = announcement(line)
         if event is not None and self._descriptor >= 0:
-            os.write(self._descriptor, orjson.dumps(placed(event, pod), option=orjson.OPT_APPEND_NEWLINE))
+            os.write(self._descriptor, orjson.dumps(place(event, pod), option=orjson.OPT_APPEND_NEWLINE))
         log.write(line + "\n")
         log.flush()
         with self._lock:

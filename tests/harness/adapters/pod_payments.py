@@ -64,17 +64,17 @@ class PodPayments:
     def start(self) -> None:
         """Start it, and return when it answers. Raises ClusterTimeoutError."""
         made = objects(self.name, self.service.labels, self.image, self.cards, self.mischief)
-        self.service.start(made, lambda: bool(self._asked("/cards")))
+        self.service.start(made, lambda: bool(self._ask("/cards")))
 
     def keep(self) -> None:
         """Write the journal as it is now. Raises ClusterTimeoutError: the service does not tell it."""
-        write_atomically(self.journal, self._asked("/journal"))
+        write_atomically(self.journal, self._ask("/journal"))
 
     def stop(self) -> None:
         """End it, with what led to it. Safe to repeat."""
         self.service.stop()
 
-    def _asked(self, path: str) -> bytes:
+    def _ask(self, path: str) -> bytes:
         status, content = self.service.ask(path)
         if status != 200:
             raise ClusterTimeoutError(f"pod {self.name} answers {path} with {status}: {content[:200]!r}")

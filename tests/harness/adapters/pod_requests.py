@@ -46,14 +46,14 @@ class PodRequests(Requests):
 
     def _send(self, request: str) -> None:
         self._last, self._pod = None, self._drivers.running()
-        if self._said(self._pod, _ASK, request=request) != "asked":
+        if self._run(self._pod, _ASK, request=request) != "asked":
             raise NoProcessError(f"{self._pod.who} does not take a request")
 
     def _read(self) -> dict[str, Any] | None:
         """As it is now; of a pod that cannot be entered any more, as it was last."""
         # ValueError: a line that was cut when the session broke.
         with suppress(NoProcessError, ValueError):
-            if (pod := self._pod) is not None and (text := self._said(pod, _LOOK)):
+            if (pod := self._pod) is not None and (text := self._run(pod, _LOOK)):
                 # Drivers in pods have the same number in each.
                 self._last = {**json.loads(text), "driver": pod.uid[:8]}
         return self._last
@@ -61,9 +61,9 @@ class PodRequests(Requests):
     def _take_back(self) -> None:
         with suppress(NoProcessError):
             if self._pod is not None:
-                self._said(self._pod, _TAKE_BACK)
+                self._run(self._pod, _TAKE_BACK)
 
-    def _said(self, pod: Pod, script: str, request: str = "") -> str:
+    def _run(self, pod: Pod, script: str, request: str = "") -> str:
         names = {"folder": FOLDER, "asked": ASKED, "answer": ANSWER, "request": request}
         return ask_shell(self._drivers.cluster, pod, script.format(**names))
 

@@ -152,7 +152,7 @@ class PodDrivers:
                 return
             try:
                 for pod in self._executors():
-                    self._armed[pod.uid] = self._entered(pod)
+                    self._armed[pod.uid] = self._enter(pod)
             except NoProcessError as error:
                 # Running a moment ago, or not yet with its JVM: look again.
                 self._disarm()
@@ -237,10 +237,10 @@ class PodDrivers:
 
     def _ready(self, pod: Pod, word: Word = KILL) -> ArmedSignal:
         if pod.uid not in self._armed:
-            self._armed[pod.uid] = self._entered(pod, word)
+            self._armed[pod.uid] = self._enter(pod, word)
         return self._armed[pod.uid]
 
-    def _entered(self, pod: Pod, word: Word = KILL) -> ArmedSignal:
+    def _enter(self, pod: Pod, word: Word = KILL) -> ArmedSignal:
         return ArmedSignal(self.cluster.enter(pod.name, pod.container, word.script), pod.who, word)
 
     def _disarm(self) -> None:

@@ -50,7 +50,7 @@ def reorder(java: Path, class_path: Path, bootstrap: str, orders: Mapping[Where,
             done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolFailedError(str(error)) from error
-    missing = {f"{topic}-{number}" for topic, number in orders} - started(done.stdout)
+    missing = {f"{topic}-{number}" for topic, number in orders} - read_started(done.stdout)
     if done.returncode != 0 or missing:
         raise ToolFailedError(refusal(done.stdout) or f"nothing was said of {', '.join(sorted(missing))}")
 
@@ -63,7 +63,7 @@ def document(orders: Mapping[Where, Sequence[int]]) -> str:
     return json.dumps({"version": 1, "partitions": partitions})
 
 
-def started(said: str) -> set[str]:
+def read_started(said: str) -> set[str]:
     """Partitions (`topic-number`) that the tool says it has put into another order."""
     lines = (line for line in said.splitlines() if line.startswith(STARTED))
     return {one for line in lines for one in line.rpartition(" for ")[2].split(",")}

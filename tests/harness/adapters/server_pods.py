@@ -96,10 +96,10 @@ def server_pod(told: Mapping[str, Any]) -> ServerPod:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """The pod to strike; `told` is what history is to tell of why it is this one."""
+    """The pod to strike; `why` is what history is to tell of why it is this one."""
 
     pod: ServerPod
-    told: Mapping[str, Any] = field(default_factory=dict)
+    why: Mapping[str, Any] = field(default_factory=dict)
 
 
 Pick = Callable[[Mapping[str, Any]], Picked]
@@ -154,7 +154,7 @@ class ServerPods:
         word = Word(FIND.format(program=self.program) + KILL, "kill")
         return ArmedSignal(self.cluster.enter(pod.name, pod.container, word.script), pod.who, word)
 
-    def seen(self) -> list[str]:
+    def describe(self) -> list[str]:
         """The pods for messages; what the API says where it does not tell them."""
         try:
             return [

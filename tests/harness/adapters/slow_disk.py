@@ -87,7 +87,7 @@ class SlowDisk:
         return bool(tracers[0]) and all(found <= {self._child.pid} for found in tracers)
 
     def _command(self, pids: Sequence[int], delay_ms: float) -> list[str]:
-        files = sorted({name for pid in pids for name in opened_to_write(pid)}) if self._by_name else []
+        files = sorted({name for pid in pids for name in find_written_files(pid)}) if self._by_name else []
         if self._by_name and not files:
             raise NoProcessError(f"process {pids[0]} has no file open to be written")
         # A machine need not have all of these calls.
@@ -117,7 +117,7 @@ class SlowDisk:
         return OPEN_FILES if self._by_name else ALWAYS_FILES
 
 
-def opened_to_write(pid: int) -> set[str]:
+def find_written_files(pid: int) -> set[str]:
     """The regular files that a process has open to be written, without its standard output."""
     found = set()
     with suppress(FileNotFoundError, ProcessLookupError):

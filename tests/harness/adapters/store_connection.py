@@ -94,12 +94,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
         """Say nothing."""
 
-    def _asked(self) -> None:
+    def _handle_request(self) -> None:
         link = self.server.link
         condition = next((name for name in CONDITIONS if name in self.headers), "")
         treatment = link.treatment(Asked(self.command, self.path.partition("?")[0], condition))
         if treatment is None:
-            self._passed_on(lambda: None)
+            self._pass_on(lambda: None)
         elif not treatment.passed_on:
             if treatment.cut:
                 self._cut()
@@ -107,13 +107,13 @@ class _Handler(BaseHTTPRequestHandler):
             for _ in self._body():
                 pass
             link.hold(treatment.wait_s)
-            self._refused(treatment)
+            self._refuse(treatment)
         else:
-            self._passed_on(lambda: link.hold(treatment.wait_s), treatment)
+            self._pass_on(lambda: link.hold(treatment.wait_s), treatment)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _asked  # noqa: N815 - as the base class calls them
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _handle_request  # noqa: N815 - as the base class calls them
 
-    def _passed_on(self, wait: Callable[[], None], treatment: Treatment | None = None) -> None:
+    def _pass_on(self, wait: Callable[[], None], treatment: Treatment | None = None) -> None:
         try:
             answer = self._answer()
             if treatment is not None and (treatment.cut or treatment.answer is not None):
@@ -123,10 +123,10 @@ class _Handler(BaseHTTPRequestHandler):
                 if treatment.cut:
                     self._cut()
                 else:
-                    self._refused(treatment)
+                    self._refuse(treatment)
                 return
             wait()
-            self._passed_back(answer)
+            self._pass_back(answer)
         except (OSError, HTTPException, _ClientGoneError):
             # Whoever of the two is gone: the other one sees its connection break, as it would without the link.
             self._upstream.close()
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _ClientGoneError
         return block
 
-    def _passed_back(self, answer: HTTPResponse) -> None:
+    def _pass_back(self, answer: HTTPResponse) -> None:
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
             if name.lower() not in HOP_BY_HOP:
@@ -205,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _refused(self, treatment: Treatment) -> None:
+    def _refuse(self, treatment: Treatment) -> None:
         """An error as S3 words it."""
         assert treatment.answer is not None
         status, code = treatment.answer

@@ -118,7 +118,7 @@ class SupervisedDrivers(ProcessDrivers):
                     one.kill()
             at = time.time_ns() // 1_000_000
             self._orphans += [one for one in family if one.pid in kept]
-            self._told("killed", child.pid, process=who)
+            self._record("killed", child.pid, process=who)
             return who, at
 
     def keep_away(self, until_s: float | None) -> None:
@@ -142,7 +142,7 @@ class SupervisedDrivers(ProcessDrivers):
             with self._lock:
                 for one in [one for one in self._beside if not one.running()]:
                     self._beside.remove(one)
-                    self._told("ended", one.pid, code=one.status(), says=_last_line(one))
+                    self._record("ended", one.pid, code=one.status(), says=_last_line(one))
                 if self._away or not self._wanted or self._given_up is not None:
                     continue
                 if self.child is not None and not self.child.running():
@@ -165,7 +165,7 @@ class SupervisedDrivers(ProcessDrivers):
         """Tell of a driver that ended though nobody struck it; give up when that is often, or a sink refuses."""
         words, under = _last_line(ended), self.under
         self.last_words[ended.pid] = words
-        self._told("ended", ended.pid, code=ended.status(), says=words)
+        self._record("ended", ended.pid, code=ended.status(), says=words)
         how = f"under {under}" if under else "that was not struck"
         self.say(f"… a driver ended {how} (exit code {ended.status()}): {words}")
         self._given_up = self._refusals.give_up(words)
@@ -189,10 +189,10 @@ class SupervisedDrivers(ProcessDrivers):
             return f"{why}; there was no way out: {error}"
         self._refusals = Refusals()
         self.say(f"… repaired: {says}")
-        self._told("repaired", ended.pid, says=says)
+        self._record("repaired", ended.pid, says=says)
         return None
 
-    def _told(self, state: str, pid: int, **fields: Any) -> None:
+    def _record(self, state: str, pid: int, **fields: Any) -> None:
         if self.history is not None:
             with suppress(ValueError):
                 self.history.record("driver", state=state, pid=pid, **fields)

@@ -37,10 +37,10 @@ def open_transactions(java: Path, class_path: Path, bootstrap: str) -> list[str]
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not any("TransactionalId" in line for line in lines):
         raise ToolFailedError((done.stderr or done.stdout).strip()[-500:])
-    return parsed(lines)
+    return parse(lines)
 
 
-def parsed(lines: list[str]) -> list[str]:
+def parse(lines: list[str]) -> list[str]:
     """Rows of the tool's table that stand for open transactions."""
     start = next(number for number, line in enumerate(lines) if "TransactionalId" in line)
     rows = [line.split() for line in lines[start + 1 :]]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
-from tests.harness.evidence import ADDED
+from tests.harness.sends import ADDED
 from tests.harness.wire import BASE64, as_text, compact, json_object
 
 _TYPES = {TIMESTAMP_LOG_APPEND_TIME: "LogAppendTime"}

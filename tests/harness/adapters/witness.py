@@ -76,27 +76,27 @@ class Witness(ABC, threading.Thread):
         there: set[str] = set()
         for sight in sights:
             if sight.ended:
-                self._gone(sight.who, now, sight.told)
+                self._note_gone(sight.who, now, sight.told)
                 continue
             there.add(sight.who)
             # A process that was just forked has its parent's command line: the second look tells what it is.
             if sight.who in self._alive and sight.who not in self._told:
-                self._seen(sight.who, self._alive[sight.who], sight.told)
+                self._note_first(sight.who, self._alive[sight.who], sight.told)
             self._alive.setdefault(sight.who, now)
             self._last[sight.who] = now
         for who in [one for one in self._alive if one not in there]:
-            self._gone(who, now, {})
+            self._note_gone(who, now, {})
 
-    def _seen(self, who: str, first: int, told: Mapping[str, Any]) -> None:
+    def _note_first(self, who: str, first: int, told: Mapping[str, Any]) -> None:
         self._told.add(who)
         self._record("process", t=first, state="seen", process=who, **told)
 
-    def _gone(self, who: str, now: int, told: Mapping[str, Any]) -> None:
+    def _note_gone(self, who: str, now: int, told: Mapping[str, Any]) -> None:
         first = self._alive.pop(who, None)
         if first is None:
             return
         if who not in self._told:
-            self._seen(who, first, told)
+            self._note_first(who, first, told)
         self._told.discard(who)
         self._record("process", t=now, state="gone", process=who, last=self._last.pop(who, first), **told)
 

@@ -8,7 +8,7 @@ from infra.console import Console
 from tests.harness import cut_sorts, stall_sorts
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
-from tests.harness.campaigns.strikes import at_their_steps, told
+from tests.harness.campaigns.strikes import at_their_steps, count_by_kind
 from tests.harness.campaigns.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
 from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
@@ -59,7 +59,9 @@ def on_this_machine(suite: str, seed: int, console: Console) -> Results:
             nodes = Nodes.here(Cluster(deployed.kubeconfig, deployed.context, target.namespace).reader, console)
             platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
         programme = programme_of(asked, seed, platform)
-        return ClusterRun.of(found, target, programme, seed, console).run(told(one.strike for one in programme.planned))
+        return ClusterRun.of(found, target, programme, seed, console).run(
+            count_by_kind(one.strike for one in programme.planned)
+        )
 
 
 def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> Programme:
@@ -71,7 +73,7 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         platform: what may be struck beside executors, and the driver with it; None: neither.
     """
     nodes = int(platform is not None and platform.nodes is not None)
-    strikes = suite.drawn(seed, None if platform is None else platform.servers, nodes)
+    strikes = suite.draw(seed, None if platform is None else platform.servers, nodes)
     others = any(one.target not in (EXECUTOR, EVERY_EXECUTOR) or one.kind == STALL for one in strikes)
     beyond = platform if others else None
     planned = at_their_steps(plan_of(seed, strikes, SHARDS), seed, EARLY_STEPS)

@@ -18,10 +18,10 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
-from tests.harness.campaigns.defined import definition_of, file_of, sent_to, without_what_it_lacks
-from tests.harness.campaigns.needed import needed
+from tests.harness.campaigns.defined import definition_of, file_of, subject_for, without_what_it_lacks
+from tests.harness.campaigns.needed import find_needed
 from tests.harness.campaigns.options import FAULTS, Campaign
-from tests.harness.campaigns.strikes import told
+from tests.harness.campaigns.strikes import count_by_kind
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -43,14 +43,14 @@ from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.lag import lags_of
 from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
 from tests.harness.lag_sorts import IN_PODS
-from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
+from tests.harness.mixture import NoFaultError, name_of, parse_faults, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
 from tests.harness.play.deployed import USER_COUNTS, NotDeployedError
 from tests.harness.play.planned import planned_faults, show_plan
 from tests.harness.play.result_table import ResultTable
 from tests.harness.play.room import Found
-from tests.harness.play.stage import laid_over
+from tests.harness.play.stage import lay_over
 from tests.harness.portions import sent_by
 from tests.harness.results import Results
 from tests.harness.schedule import Strike
@@ -74,10 +74,10 @@ def strikes_of(
     Raises:
         NoFaultError: a name is none, or this cluster does not have that sort.
     """
-    for name in _named(faults):
+    for name in _names_in(faults):
         if (why := lacking(name, nodes, roles, brokers)) is not None:
             raise NoFaultError(why)
-    return asked_for(faults, seed, {**sorts_on(nodes, roles, brokers), **(IN_PODS if unpaced else {})})
+    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers), **(IN_PODS if unpaced else {})})
 
 
 def programme_of(
@@ -158,7 +158,7 @@ def changes_of(conditions: Conditions, strikes: Sequence[Strike] = (), gateways:
         changes |= {"settings": {"job": UNPROVEN}, "extraFiles": {f"{UNPROVEN}.py": job}}
     if own := conditions.pipeline(gateways):
         changes["settings"] = {**changes.get("settings", {}), **own}
-    return laid_over(changes, values_of_requests()) if asks_spark(strikes) else changes
+    return lay_over(changes, values_of_requests()) if asks_spark(strikes) else changes
 
 
 def refuse_requests(values: Mapping[str, Any]) -> None:
@@ -187,24 +187,24 @@ def run(seed: int, asked: Campaign) -> Results | None:
     unpaced = asked.rate is not None
     strikes_of(asked.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
     # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
-    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(asked.faults)))
+    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _names_in(asked.faults)))
     strikes = strikes_of(asked.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
     conditions, definition, console = asked.conditions, None, default_console()
     if asked.is_defined:
         strikes = without_what_it_lacks(strikes, asked)
     if (file := file_of(asked)) is not None:
         definition = definition_of(asked, prepare(console), console)
-        _, strikes = sent_to(definition, file, strikes, asked)
+        _, strikes = subject_for(definition, file, strikes, asked)
     else:
         sent_by(seed, asked.records, strikes, conditions)
     if asked.plan:
         show_plan(planned_faults(seed, strikes, conditions, definition or PACKAGED, early=True))
         return None
     with Found.alone(f"make chaos ON=cluster SEED={seed}", console) as found:
-        return _played(found, asked, definition, file, seed=seed, console=console)
+        return _play(found, asked, definition, file, seed=seed, console=console)
 
 
-def _played(
+def _play(
     found: Found,
     asked: Campaign,
     definition: Definition | None,
@@ -222,13 +222,13 @@ def _played(
     count = len(cluster.nodes()) if nodes else 0
     strikes = strikes_of(asked.faults, seed, count, platform.servers, platform.brokers, unpaced=asked.rate is not None)
     if definition is not None and file is not None:
-        subject, strikes = sent_to(definition, file, without_what_it_lacks(strikes, asked), asked)
+        subject, strikes = subject_for(definition, file, without_what_it_lacks(strikes, asked), asked)
     if asks_spark(strikes):
         refuse_requests(target.values)
     if asked.unproven:
         # The job without proof has no table.
         strikes = without_result_store(strikes, asked.faults)
-    strace, no_strace = needed(SLOW_DISK, strikes, lambda: strace_beside(platform.servers))
+    strace, no_strace = find_needed(SLOW_DISK, strikes, lambda: strace_beside(platform.servers))
     if no_strace is not None:
         strikes = without_slow_disks(strikes, asked.faults, no_strace)
         console.say(f"… left out: slow disks. {no_strace}")
@@ -254,7 +254,7 @@ def _played(
         definition=definition,
         deployed=target.values,
     )
-    return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
+    return ClusterRun.of(found, target, programme, seed, console).run(count_by_kind(strikes))
 
 
 def table_of(
@@ -277,6 +277,6 @@ def table_of(
     return ResultTable(database, defined=definition is not None)
 
 
-def _named(faults: str) -> list[str]:
+def _names_in(faults: str) -> list[str]:
     """Words of FAULTS= without their counts."""
     return [word.strip().partition("*")[0] for word in faults.split(",")]

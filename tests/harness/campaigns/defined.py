@@ -52,7 +52,7 @@ def definition_of(asked: Campaign, toolchain: Toolchain, console: Console) -> De
     return definition
 
 
-def sent_to(
+def subject_for(
     definition: Definition, file: Subject, strikes: Sequence[Strike], asked: Campaign
 ) -> tuple[Subject, tuple[Strike, ...]]:
     """What is sent to it, and what is left of the strikes.

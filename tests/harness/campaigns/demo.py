@@ -20,7 +20,7 @@ from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, at_their_steps, one_of, told
+from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, at_their_steps, count_by_kind, one_of
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.definition.packaged import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
@@ -67,7 +67,7 @@ class Demo:
 
     def run(self) -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
-        says = f"{self.subject.says}; {told(one.strike for one in self.planned)}"
+        says = f"{self.subject.says}; {count_by_kind(one.strike for one in self.planned)}"
         return run_recorded(self.checkout, self.seed, says, self.console, manifest=self._manifest, play=self._play)
 
     @property

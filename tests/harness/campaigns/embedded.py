@@ -9,17 +9,17 @@ from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 from infra.toolchain.strace import find_strace
-from tests.harness.campaigns.defined import definition_of, file_of, sent_to, without_what_it_lacks
-from tests.harness.campaigns.needed import needed
+from tests.harness.campaigns.defined import definition_of, file_of, subject_for, without_what_it_lacks
+from tests.harness.campaigns.needed import find_needed
 from tests.harness.campaigns.options import Campaign
-from tests.harness.campaigns.strikes import told
+from tests.harness.campaigns.strikes import count_by_kind
 from tests.harness.controls.names import EVERY
 from tests.harness.definition.packaged import AnyPipeline, UserCounts
 from tests.harness.mixture import (
     CLOCK,
     EMBEDDED,
     UNPACED,
-    asked_for,
+    parse_faults,
     without_clock,
     without_result_store,
     without_slow_disks,
@@ -40,7 +40,7 @@ def run(seed: int, asked: Campaign) -> Results | None:
         UserError: something that a run needs is not to be had.
     """
     conditions = asked.conditions
-    strikes = asked_for(asked.faults, seed, EMBEDDED if asked.rate is None else UNPACED)
+    strikes = parse_faults(asked.faults, seed, EMBEDDED if asked.rate is None else UNPACED)
     if asked.is_defined:
         strikes = without_what_it_lacks(strikes, asked)
     file = file_of(asked)
@@ -48,10 +48,10 @@ def run(seed: int, asked: Campaign) -> Results | None:
     database = None if asked.unproven else find_postgres()
     if database is None and file is None:
         strikes = without_result_store(strikes, asked.faults)
-    faketime, no_clock = needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
+    faketime, no_clock = find_needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
     if no_clock is not None:
         strikes = without_clock(strikes, asked.faults, no_clock)
-    strace, no_strace = needed(SLOW_DISK, strikes, find_strace)
+    strace, no_strace = find_needed(SLOW_DISK, strikes, find_strace)
     if no_strace is not None:
         strikes = without_slow_disks(strikes, asked.faults, no_strace)
     pipeline: AnyPipeline
@@ -66,7 +66,7 @@ def run(seed: int, asked: Campaign) -> Results | None:
     toolchain = prepare(console)
     if file is not None:
         pipeline = definition = definition_of(asked, toolchain, console)
-        subject, strikes = sent_to(definition, file, strikes, asked)
+        subject, strikes = subject_for(definition, file, strikes, asked)
         if definition.has_tables and database is None:
             raise RunError(f"{definition.job.name} has tables. {HOW}")
         database = database if definition.has_tables else None
@@ -94,4 +94,4 @@ def run(seed: int, asked: Campaign) -> Results | None:
         faketime,
         strace,
         conditions,
-    ).run(told(strikes))
+    ).run(count_by_kind(strikes))

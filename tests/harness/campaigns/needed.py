@@ -9,7 +9,7 @@ from infra.toolchain.command import ToolchainError
 from tests.harness.schedule import Strike
 
 
-def needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tuple[Path | None, str | None]:
+def find_needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tuple[Path | None, str | None]:
     """What strikes of a kind need, where there are such, or else why it cannot be had."""
     if not any(one.kind == kind for one in strikes):
         return None, None

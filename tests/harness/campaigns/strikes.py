@@ -48,7 +48,7 @@ def at_their_steps(planned: Sequence[PlannedFault], seed: int, steps: Steps = ST
     return drawn
 
 
-def told(strikes: Iterable[Strike]) -> str:
+def count_by_kind(strikes: Iterable[Strike]) -> str:
     """How many of which, in one line."""
     sorts = Counter(name_of(one) for one in strikes)
     return ", ".join(f"{count} {name}" for name, count in sorted(sorts.items()))

@@ -70,7 +70,7 @@ class Suite:
     beyond: tuple[str, ...] = ()
     every_control: bool = False
 
-    def drawn(self, seed: int, roles: Collection[str] | None = None, nodes: int = 0) -> tuple[Strike, ...]:
+    def draw(self, seed: int, roles: Collection[str] | None = None, nodes: int = 0) -> tuple[Strike, ...]:
         """The strikes for a seed.
 
         Args:

@@ -21,7 +21,7 @@ from tests.harness.cards.judge import directory_of, judge
 from tests.harness.cards.play import Play
 from tests.harness.cards.results import CardResults
 from tests.harness.cards.scene import Scene
-from tests.harness.cards.ways import KILLS, WAYS, Way, told
+from tests.harness.cards.ways import KILLS, WAYS, Way, describe_kills
 from tests.harness.cards.workload import write
 from tests.harness.commit import git_state
 from tests.harness.results import On
@@ -60,7 +60,7 @@ class CardDemo:
         directory = RunDirectory(path)
         self.console.say(
             f"run {path.relative_to(self.checkout)}, seed {self.seed}: {self.records:,} records to each of {len(WAYS)} "
-            f"ways; {told(self.kills)}"
+            f"ways; {describe_kills(self.kills)}"
         )
         directory.write_json(directory.manifest_path, self._manifest())
         point_latest(path)

@@ -1,11 +1,7 @@
-"""Judges a run of the card ledger from its files: the service's journals against what the broker acknowledged.
-
-`python -m tests.harness.cards.judge runs/cards/<run>` judges one again; exit code 0 pass, 1 fail, 2 unknown.
-"""
+"""Judges a run of the card ledger from its files: the service's journals against what the broker acknowledged."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict
 
 from tests.harness.cards.results import CardResults, WayResult
-from tests.harness.cards.show import markdown, show
+from tests.harness.cards.show import markdown
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
 from tests.harness.cards.workload import CARDS, COUNTS, Due, due
 from tests.harness.checkers import adding_up
@@ -30,8 +26,6 @@ CLAIM = (
     "idempotency key, or told as a running balance, it is not, and no way loses one."
 )
 JOURNAL, TABLE = "journal.jsonl", "table.md"
-WIDTH = 160
-"""Where no terminal says how wide it is, nothing is cut."""
 _TODO = "take the run again from where it was recorded, or run again"
 
 
@@ -97,7 +91,7 @@ def judge(run: Path) -> CardResults:
 def wrong(result: WayResult) -> Iterator[str]:
     """What refutes the claim."""
     if result.records != result.records_due:
-        yield f"of the records became {_said(result.records)}; due are {_said(result.records_due)}"
+        yield f"of the records became {_say(result.records)}; due are {_say(result.records_due)}"
     yield from result.complaints
     if result.missing:
         yield f"{result.missing} transactions were not charged"
@@ -126,11 +120,11 @@ def not_shown(result: WayResult, kills: int) -> Iterator[str]:
         yield "no balance came after a newer one, so none was refused"
 
 
-def _said(counts: Mapping[str, int]) -> str:
+def _say(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
-def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mapping[str, Any]]) -> WayResult:
+def count(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mapping[str, Any]]) -> WayResult:
     """Count what a journal and a history say against what is due."""
     book = Book(wanted.balances)
     for entry in told:
@@ -138,7 +132,7 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
     outcomes = Counter(entry.outcome for entry in told)
     codes = Counter(entry.code for entry in told if entry.outcome == "refused")
     charges = _of_balances(book, wanted) if way == RESTRUCTURED else _of_charges(told, wanted)
-    epochs = adding_up.told(events)
+    epochs = adding_up.published_epochs(events)
     return WayResult(
         way=way.name,
         records={name: adding_up.sums(epochs)[name] for name in COUNTS},
@@ -149,7 +143,7 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
         **charges,
         balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
         repeated=outcomes["repeated"],
-        repeated_by_replay=_recognised(told),
+        repeated_by_replay=_count_recognised(told),
         stale=codes["stale_version"],
         refused=outcomes["refused"] - codes["stale_version"],
         withheld=sum(entry.late for entry in told),
@@ -159,7 +153,7 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
     )
 
 
-def _recognised(told: Sequence[Entry]) -> int:
+def _count_recognised(told: Sequence[Entry]) -> int:
     """Repeated calls of another run of the step than the one whose call took effect."""
     effective: dict[object, str] = {}
     found = 0
@@ -224,7 +218,7 @@ def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[Way
     if way == KEYED and not all(isinstance(entry.call, Charge) and entry.call.key for entry in told):
         raise EvidenceError("the journal holds calls without a key", directory.path / JOURNAL, _TODO)
     wanted = due((_payload(row) for row in sent), card_names(CARDS), manifest.started_at)
-    return counted(way, told, wanted, events), events[-1]["t"]
+    return count(way, told, wanted, events), events[-1]["t"]
 
 
 def _payload(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,23 +228,3 @@ def _payload(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fault(event: Mapping[str, Any]) -> Fault:
     return Fault.model_validate({name: value for name, value in event.items() if name in Fault.model_fields})
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Judge the run that the command line names."""
-    from rich.console import Console  # noqa: PLC0415
-
-    if len(arguments) != 1:
-        sys.stderr.write("✗ name a run: python -m tests.harness.cards.judge runs/cards/<run>\n")
-        return 2
-    try:
-        results = judge(Path(arguments[0]))
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    show(results, Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH))
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -9,8 +9,8 @@ from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from tests.experiments.ground import Cast
 from tests.experiments.pods import pods
+from tests.experiments.stack import Cast
 from tests.harness.adapters.pod_payments import PodPayments
 from tests.harness.cards.demo import CARD_RECORDS, CardDemo
 from tests.harness.cards.judge import JOURNAL
@@ -54,8 +54,8 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
     Raises:
         NotDeployedError: there is no pipeline to take.
     """
-    with pods(directory.path, seed, console, found, None) as ground:
-        stage = ground.stage
+    with pods(directory.path, seed, console, found, None) as stack:
+        stage = stack.stage
 
         def payments(way: Way, own: RunDirectory, mischief: Mischief) -> PodPayments:
             return PodPayments(
@@ -73,4 +73,4 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
             hold: Any = cast.hold
             return PodCardKills(drivers, cast.watch, hold, say=console.say)
 
-        yield Scene(ground, payments, kills, console)
+        yield Scene(stack, payments, kills, console)

@@ -1,4 +1,4 @@
-"""Where the ways are played: a ground, a payment service beside it for each way, and who is killed how."""
+"""Where the ways are played: a stack, a payment service beside it for each way, and who is killed how."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.console import Console
 from tests.experiments.embedded import embedded
-from tests.experiments.ground import Cast, Ground, Role
+from tests.experiments.stack import Cast, Role, Stack
 from tests.harness.adapters.job_home import PROGRAM
 from tests.harness.cards.judge import JOURNAL
 from tests.harness.cards.kills import CardKills
@@ -73,13 +73,13 @@ class Scene:
     """Where all ways are played.
 
     Attributes:
-        ground: servers, and where pipelines run.
+        stack: servers, and where pipelines run.
         payments: makes the service of a way; it is not started.
         kills: makes the arsenal against who plays a way.
         console: tells what is under way.
     """
 
-    ground: Ground
+    stack: Stack
     payments: Callable[[Way, RunDirectory, Mischief], Service]
     kills: Callable[[Cast], Arsenal]
     console: Console
@@ -97,17 +97,17 @@ class Scene:
             mischief: which calls of the service go wrong.
             settings: of the pipeline, but for names and addresses.
         """
-        ground, service = self.ground, self.payments(way, directory, mischief)
+        stack, service = self.stack, self.payments(way, directory, mischief)
         try:
             with self.console.step(f"payment service of {way.name}"):
                 service.start()
-            pipeline = ground.pipeline(f"cards_{way.name}")
+            pipeline = stack.pipeline(f"cards_{way.name}")
             own = {"pipeline": pipeline, "topic": f"transactions_{pipeline}", "job": way.job, "shards": SHARDS}
             role = Role({**settings, **own}, {})
-            cast = ground.cast(directory, history, PROGRAM, [role], environment={VARIABLE: service.inside})
+            cast = stack.cast(directory, history, PROGRAM, [role], environment={VARIABLE: service.inside})
             drivers: Any = cast.drivers[0]
-            whole = ground.settings(role)
-            place = Place(ground.endpoints, whole, drivers, cast.watch, ground.replication, PATIENCE)
+            whole = stack.settings(role)
+            place = Place(stack.endpoints, whole, drivers, cast.watch, stack.replication, PATIENCE)
             yield Stand(place, self.kills(cast), service)
         finally:
             service.stop()
@@ -125,5 +125,5 @@ def on_embedded(console: Console, directory: RunDirectory) -> Iterator[Scene]:
         hold: Any = cast.hold
         return CardKills(drivers, cast.watch, hold, say=console.say)
 
-    with embedded(directory.path, console, None, quick=True) as ground:
-        yield Scene(ground, payments, kills, console)
+    with embedded(directory.path, console, None, quick=True) as stack:
+        yield Scene(stack, payments, kills, console)

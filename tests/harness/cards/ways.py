@@ -72,7 +72,7 @@ def plan(way: Way, seed: int, kills: int, shards: int) -> list[PlannedFault]:
     ]
 
 
-def told(kills: int) -> str:
+def describe_kills(kills: int) -> str:
     """The kills of each way, in one line."""
     names: Sequence[str] = [f"{name} once {when}" for name, when in (KILLS[n % len(KILLS)] for n in range(kills))]
     return ", ".join(names)

@@ -26,7 +26,7 @@ def records(seed: int, count: int) -> Iterator[dict[str, Any]]:
     rng = random.Random(f"cards {seed}")
     sent: list[dict[str, Any]] = []
     for n in range(count):
-        row = _changed(_transaction(n, rng), sent[-BACK:], rng)
+        row = _change(_transaction(n, rng), sent[-BACK:], rng)
         sent.append(row)
         yield row
 
@@ -91,7 +91,7 @@ def _transaction(n: int, rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _changed(row: dict[str, Any], before: Sequence[dict[str, Any]], rng: random.Random) -> dict[str, Any]:
+def _change(row: dict[str, Any], before: Sequence[dict[str, Any]], rng: random.Random) -> dict[str, Any]:
     """The transaction, or one of the unusual records in its place."""
     earlier = rng.choice(before) if before else row
     others = (

@@ -17,12 +17,12 @@ PARTS = (ON_TIME, LATE, DUPLICATE, MALFORMED)
 Row = Mapping[str, Any]
 
 
-def told(events: Iterable[Row]) -> list[Row]:
+def published_epochs(events: Iterable[Row]) -> list[Row]:
     """Every publication of an epoch that a history tells of, repeats among them."""
     return [event for event in events if event["event"] == "epoch" and event.get("state") == "published"]
 
 
-def recorded(epochs: Iterable[EpochRecord]) -> list[Row]:
+def recorded_epochs(epochs: Iterable[EpochRecord]) -> list[Row]:
     """What a chain records of its epochs, under the same names."""
     return [{"epoch": record.epoch, **record.counts.model_dump(by_alias=True)} for record in epochs]
 

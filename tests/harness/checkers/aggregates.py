@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from tests.harness.checkers.case import Case, refuted, source_of
+from tests.harness.checkers.case import Case, refute, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.expectations import user_window_of, window_of
 from tests.harness.checkers.reference import Outcome, Reference, is_malformed, window_start
-from tests.harness.evidence import EvidenceError, Send, Settings
+from tests.harness.evidence import EvidenceError, Settings
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 
 NAME, NUMBER = "aggregates", 2
 _ALLOWED = {
@@ -28,7 +29,7 @@ _ALLOWED = {
 }
 
 
-def closed_counts(accepted: Iterable[Send], watermark_ms: int | None, settings: Settings) -> Counter[tuple[str, int]]:
+def count_closed(accepted: Iterable[Send], watermark_ms: int | None, settings: Settings) -> Counter[tuple[str, int]]:
     """Count accepted sends per (user, window), of the windows that the watermark closes."""
     counts: Counter[tuple[str, int]] = Counter()
     for send in accepted:
@@ -67,7 +68,7 @@ def differences(what: str, observed: Mapping[Any, Any], due: Mapping[Any, int]) 
     ]
 
 
-def misclassified(sends: list[Send], reference: Reference, gone: Container[int] = ()) -> list[str]:
+def find_misclassified(sends: list[Send], reference: Reference, gone: Container[int] = ()) -> list[str]:
     """Describe sends whose outcome is none that their kind allows, and ids accepted against the generator's plan.
 
     `gone`: indexes of those whose gateway was not waited for, as the certificate of their window says.
@@ -90,7 +91,7 @@ def _there(sends: list[Send], reference: Reference, gone: Container[int]) -> lis
     return [send for index, send in enumerate(sends) if reference.outcomes[index] != Outcome.LOST and index not in gone]
 
 
-def _counted(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:
+def _count(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:
     """Return key -> count; further rows of a key are added up, so that a double shows as a wrong count."""
     counts: dict[Any, Any] = {}
     for row in rows:
@@ -102,10 +103,10 @@ def _counted(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:
 def judge(case: Case) -> Oracle:
     """Oracle 2; raises EvidenceError."""
     sends, reference, settings = case.sends, case.reference, case.manifest.settings
-    users = _counted(case.rows("user_counts"), user_window_of)
-    windows = _counted(case.rows("global_counts"), window_of)
+    users = _count(case.rows("user_counts"), user_window_of)
+    windows = _count(case.rows("global_counts"), window_of)
     closed_at = max((epoch.watermark_ms for epoch in case.chain.epochs if epoch.watermark_ms is not None), default=None)
-    due = closed_counts((sends[index] for index in reference.accepted.values()), closed_at, settings)
+    due = count_closed((sends[index] for index in reference.accepted.values()), closed_at, settings)
     groups = [differences("user_counts", users, due), differences("global_counts", windows, by_window(due))]
     how = "from the ground truth"
     if case.manifest.workload.kind == "seeded":
@@ -115,13 +116,13 @@ def judge(case: Case) -> Oracle:
             raise EvidenceError("no closer was sent", case.run.sent_path, "let the run end, it closes the windows")
         # Of what was let go, oracle *certificates* judges whether it had to be.
         gone = let_go(case)
-        planned = closed_counts(generator_accepts(_there(sends, reference, gone)).values(), max(closers), settings)
+        planned = count_closed(generator_accepts(_there(sends, reference, gone)).values(), max(closers), settings)
         groups.append(differences("user_counts without the chain", users, planned))
         groups.append(differences("global_counts without the chain", windows, by_window(planned)))
-        groups.append(misclassified(sends, reference, gone))
+        groups.append(find_misclassified(sends, reference, gone))
     found = sum(len(group) for group in groups)
     if found:
         says = f"{found} counts or classifications differ from what was recomputed {how}"
-        return refuted(NAME, NUMBER, says, *groups)
+        return refute(NAME, NUMBER, says, *groups)
     says = f"{len(users)} counts of users and {len(windows)} of windows equal those recomputed {how}"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.harness.checkers.case import refuted
+from tests.harness.checkers.case import refute
 from tests.harness.results import Answer, Oracle, Output, Verdict
 
 NAME, NUMBER = "second judge", 0
@@ -35,6 +35,6 @@ def judge(ask: Ask, outputs: Mapping[str, Output], lost: int = 0) -> Oracle:
         found += [f"it says {answer.verdict}: {reason}" for reason in answer.reasons]
     if found:
         says = f"both judges do not come to the same, first: {found[0]}"
-        return refuted(NAME, NUMBER, says, found, verdict=Verdict.UNKNOWN)
+        return refute(NAME, NUMBER, says, found, verdict=Verdict.UNKNOWN)
     says = f"it comes to the same numbers of {len(answer.sinks)} sinks, and to {answer.verdict}"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

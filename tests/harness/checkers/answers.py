@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from tests.harness.asked import Asked, Certificate, read
 from tests.harness.checkers.backlog import first_publications
-from tests.harness.checkers.case import FIRST, Case, clipped
-from tests.harness.checkers.clock import lasted
+from tests.harness.checkers.case import FIRST, Case, clip
+from tests.harness.checkers.clock import span_of_run
 from tests.harness.checkers.releases import declared_at
 from tests.harness.evidence import EpochRecord, Settings
 from tests.harness.results import Oracle, Verdict
@@ -146,7 +146,7 @@ def missing(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], s
     for one in asked.certificates:
         if one.says is None and one.code in EXIT_CODES.values():
             yield f"asked for window {one.window}, the command ended with {one.code} and no certificate: {one.words}"
-    began, ended = lasted(events)
+    began, ended = span_of_run(events)
     moments = (*(one.at for one in asked.certificates), *(one.at for one in asked.metrics))
     yield from (f"an answer is of {at}, when there was no run" for at in moments if not began <= at <= ended)
 
@@ -157,10 +157,10 @@ def judge(case: Case) -> Oracle:
     if found := list(untrue(asked, epochs, case.events, settings)):
         says = f"{len(found)} answers of the product about its sources are not true"
         return Oracle(
-            name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=clipped(found[:FIRST], len(found))
+            name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=clip(found[:FIRST], len(found))
         )
     if found := list(missing(asked, epochs, case.events, settings)):
-        evidence = clipped(found[:FIRST], len(found))
+        evidence = clip(found[:FIRST], len(found))
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=found[0], evidence=evidence)
     answered = [one for one in asked.certificates if one.says is not None]
     says = (

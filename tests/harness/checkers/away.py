@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.harness.checkers.statements import Said
-from tests.harness.evidence import Send
 from tests.harness.lag_sorts import GATEWAY
+from tests.harness.sends import Send
 
 APART_MS = 2_000
 """What was under way when a gateway was struck, or let go before that was noted; and two clocks."""

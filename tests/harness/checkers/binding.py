@@ -32,7 +32,7 @@ def bind(run: Path) -> str:
     directory = RunDirectory(run)
     for one in _controls(run):
         bind(one)
-    document = _bound(directory)
+    document = _read_bound(directory)
     write_atomically(run / NAME, orjson.dumps(document, option=orjson.OPT_INDENT_2))
     return str(document["root"])
 
@@ -64,7 +64,7 @@ def complaints(run: Path) -> list[str]:
         return [f"{path} names no files"]
     directory = RunDirectory(run)
     end_of_links(directory.history_path)
-    due = _bound(directory)
+    due = _read_bound(directory)
     names = sorted({*told["files"], *due["files"]})
     found = [
         f"{run / name} is not as it was bound"
@@ -82,7 +82,7 @@ def complaints(run: Path) -> list[str]:
     return found + [one for control in _controls(run) for one in complaints(control)]
 
 
-def _bound(run: RunDirectory) -> dict[str, Any]:
+def _read_bound(run: RunDirectory) -> dict[str, Any]:
     files = {str(path.relative_to(run.path)): _digest(path) for path in bound_files(run.path)}
     files |= {str((one / NAME).relative_to(run.path)): _digest(one / NAME) for one in _controls(run.path)}
     try:

@@ -33,7 +33,7 @@ def judge(case: Case) -> Oracle:
         control = run.control(planned.name)
         if control.path.is_dir():
             complaints += _foreign(manifest, control, planned.name)
-            complaints += _copied(control, planned.name) if planned.must == "fail" else []
+            complaints += _find_copied(control, planned.name) if planned.must == "fail" else []
             sent = control.sent_path.read_bytes()
             if (other := seen.setdefault(sent, planned.name)) != planned.name:
                 complaints.append(f"controls {other} and {planned.name} sent the same: one is a copy of the other")
@@ -55,7 +55,7 @@ def _foreign(manifest: Manifest, control: RunDirectory, name: str) -> list[str]:
     ]
 
 
-def _copied(control: RunDirectory, name: str) -> list[str]:
+def _find_copied(control: RunDirectory, name: str) -> list[str]:
     """Describe copies in the input of a control that has to double what came once."""
     ids = Counter(send.id for send in control.sends())
     copies = sum(ids.values()) - len(ids)

@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publications
 from tests.harness.checkers.reference import Outcome, Reference, replay
-from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, Send
+from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import SHOWN, RunDirectory
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE, SinkSchema
+from tests.harness.sends import Send
 from tests.harness.sinks import ACCEPTED_ROWS
 
 FIRST = 10
@@ -198,13 +199,13 @@ def place_of(sink: str, row: dict[str, Any]) -> str:
     return f"{at}, epoch {row.get('epoch')}"
 
 
-def refuted(name: str, number: int, says: str, *groups: Sequence[str], verdict: Verdict = Verdict.FAIL) -> Oracle:
+def refute(name: str, number: int, says: str, *groups: Sequence[str], verdict: Verdict = Verdict.FAIL) -> Oracle:
     """What an oracle or a guard finds that has complaints; of each group the first are its evidence."""
-    evidence = tuple(line for group in groups for line in clipped(list(group[:FIRST]), len(group)))
+    evidence = tuple(line for group in groups for line in clip(list(group[:FIRST]), len(group)))
     return Oracle(name=name, number=number, verdict=verdict, says=says, evidence=evidence)
 
 
-def clipped(evidence: list[str], total: int) -> tuple[str, ...]:
+def clip(evidence: list[str], total: int) -> tuple[str, ...]:
     """Return the first pieces of evidence, and how many more there are."""
     more = total - len(evidence)
     return (*evidence, f"... and {more} more") if more > 0 else tuple(evidence)

@@ -16,21 +16,22 @@ from typing import Any
 import orjson
 
 from tests.harness.checkers import away, returns
-from tests.harness.checkers.case import Case, refuted, source_of
+from tests.harness.checkers.case import Case, refute, source_of
 from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
-from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
-from tests.harness.checkers.statements import ON_PURPOSE, Said, misattributed, statements, unsaid, untrue
-from tests.harness.checkers.words import mistimed, out_of_the_run, strangers, taken_back
-from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.checkers.releases import find_unheeded, last_sent, too_early, unheard
+from tests.harness.checkers.statements import ON_PURPOSE, Said, find_misattributed, statements, unsaid, untrue
+from tests.harness.checkers.words import find_mistimed, find_taken_back, out_of_the_run, strangers
+from tests.harness.evidence import EpochRecord, EvidenceError, Settings
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 
 NAME, NUMBER = "certificates", 0
 RELEASED_WITHIN_S = 10.0
 """An epoch is declared within so long after the bound, and the time counts in which sources could be heard."""
 
 
-def refused(
+def find_refused(
     sends: Sequence[Send], reference: Reference, epochs: Iterable[EpochRecord], settings: Settings
 ) -> Iterator[tuple[int, EpochRecord]]:
     """Yield the records of gateways that were refused though nobody sent them late, and who closed their window."""
@@ -45,7 +46,7 @@ def refused(
 
 def let_go(case: Case) -> frozenset[int]:
     """Return the records that were refused as their gateway was not waited for: their window's certificate says so."""
-    found = refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+    found = find_refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
     return frozenset(
         index for index, epoch in found if epoch.clock is not None and case.sends[index].gateway in epoch.clock.released
     )
@@ -56,12 +57,12 @@ def incomplete(case: Case, excused: frozenset[int]) -> list[str]:
     return [
         f"id {send.id} of {send.gateway} at {source_of(send)} was refused: epoch {epoch.epoch} closed its window "
         f"{window_start(send.event_time_ms or 0, case.manifest.settings.window_ms)}, and let nobody of that name go"
-        for index, epoch in refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+        for index, epoch in find_refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
         if index not in excused and (send := case.sends[index])
     ]
 
 
-def held_for_ever(case: Case) -> list[str]:
+def find_held_for_ever(case: Case) -> list[str]:
     """Describe gateways that were away beyond the bound, and that no epoch let go."""
     settings = case.manifest.settings
     gone = {name for record in case.chain.pinned if record.clock is not None for name in record.clock.released}
@@ -92,7 +93,7 @@ def other_settings(run: Path, settings: Settings) -> list[str]:
     return found
 
 
-def undelivered(epochs: Iterable[EpochRecord], said: Iterable[Said]) -> list[str]:
+def find_undelivered(epochs: Iterable[EpochRecord], said: Iterable[Said]) -> list[str]:
     """Tell that nobody knows when a gateway that was let go was back; nothing where that is known, or nobody was."""
     if any(one.delivered_at is not None for one in said):
         return []
@@ -106,25 +107,25 @@ def judge(case: Case) -> Oracle:
     excused = let_go(case)
     read = last_sent(epochs, case.reference.epochs_of, case.sent_at)
     groups = (
-        misattributed(case.sends, settings.gateways),
+        find_misattributed(case.sends, settings.gateways),
         untrue(said, case.sends),
         unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
         unheard(epochs, said, case.events, settings.topic),
-        unheeded(epochs, said, case.events, read, settings.hold_max_ms),
+        find_unheeded(epochs, said, case.events, read, settings.hold_max_ms),
         incomplete(case, excused),
         strangers(said, settings.gateways),
         out_of_the_run(said, case.events),
-        taken_back(said),
-        mistimed(said, case.sends, case.acked_at),
+        find_taken_back(said),
+        find_mistimed(said, case.sends, case.acked_at),
     )
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"
-        return refuted(NAME, NUMBER, says, *groups)
+        return refute(NAME, NUMBER, says, *groups)
     # These are no offence of the pipeline, and without them nothing is shown of it.
     idle = [
-        *held_for_ever(case),
-        *undelivered(epochs, said),
+        *find_held_for_ever(case),
+        *find_undelivered(epochs, said),
         *other_settings(case.run.path, settings),
         *away.complaints(case.events, case.sends, case.sent_at, said),
         *returns.silent(case.events, said),
@@ -144,7 +145,7 @@ def _sentence(case: Case, excused: frozenset[int], read: Mapping[int, int]) -> s
     for names, count in sorted(windows.items()):
         found += f"; {count} were released by the bound, without {names}"
     by_gateway = Counter(str(case.sends[index].gateway) for index in excused)
-    late = refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+    late = find_refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
     gone = (one for one in late if one[0] in excused)
     unheard = returns.before_certificate(gone, case.sends, case.acked_at, read, case.events)
     for name, count in sorted(by_gateway.items()):

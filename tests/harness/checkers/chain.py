@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 from tests.harness.checkers import adding_up, digest, loss, repairs, telling
-from tests.harness.checkers.case import FIRST, Case, refuted
+from tests.harness.checkers.case import FIRST, Case, refute
 from tests.harness.checkers.reference import EpochNumbers, Reference
-from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
+from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "chain", 5
@@ -162,7 +163,7 @@ def catalog(record: EpochRecord, accepted: Sequence[tuple[str, int]]) -> list[st
     return [f"epoch {record.epoch}: ids delta holds {says}{some}"]
 
 
-def published(rows: Iterable[Mapping[str, Any]], reference: Reference) -> list[str]:
+def compare_published(rows: Iterable[Mapping[str, Any]], reference: Reference) -> list[str]:
     """Describe accepted rows of another epoch than the reference's, and epochs with another number of them."""
     found: list[str] = []
     per_epoch: Counter[Any] = Counter()
@@ -197,7 +198,7 @@ def judge(case: Case) -> Oracle:
     for record, due in zip(chain.epochs, reference.numbers[: len(chain.epochs)], strict=True):
         found += numbers(record, due, ACCEPTED_ROWS in case.manifest.settings.sinks)
         found += catalog(record, accepted.get(record.epoch, []))
-    found += published(case.rows("accepted"), reference)
+    found += compare_published(case.rows("accepted"), reference)
     says = (
         ", generation after generation; each one's numbers, which add up, watermark, catalog delta and accepted rows "
         "equal the reference's"
@@ -214,14 +215,14 @@ def breaks(case: Case) -> list[str]:
     found += repairs.complaints(chain.pinned, case.shown)
     shards = case.manifest.settings.shards
     found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
-    return found + telling.overtaken(case.events) + telling.contradicted(chain, case.events)
+    return found + telling.find_overtaken(case.events) + telling.find_contradicted(chain, case.events)
 
 
 def finding(case: Case, found: Sequence[str], held: int, says: str) -> Oracle:
     """What a chain comes to that reads so many records: its breaks, or what it holds, and what it gave up."""
-    found = [*found, *adding_up.complaints(adding_up.recorded(case.chain.epochs), held)]
+    found = [*found, *adding_up.complaints(adding_up.recorded_epochs(case.chain.epochs), held)]
     if found:
-        return refuted(NAME, NUMBER, f"{len(found)} breaks of the chain, first: {found[0]}", found)
+        return refute(NAME, NUMBER, f"{len(found)} breaks of the chain, first: {found[0]}", found)
     gave_up = loss.sentence(case.chain.epochs, case.lost)
     whole = f"with a gap: {gave_up}" if gave_up else "without gap or overlap"
     says = f"{len(case.chain.epochs)} epochs {whole}{says}"

@@ -13,7 +13,7 @@ NAMED = "clock"
 """A refusal that is about the clock says so."""
 
 
-def lasted(events: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+def span_of_run(events: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
     """Return from when to when something of a run may have been: its events, and as far as clocks may be apart.
 
     Raises:

@@ -12,7 +12,7 @@ import orjson
 from tests.harness.checkers import chain, loss, multiset, vacuity
 from tests.harness.checkers.case import UNSEEN, Case, coordinate_text
 from tests.harness.checkers.declared import Coordinate, Declaration, Due, Given, Replayed, Sink, identity, replay
-from tests.harness.checkers.whole_row import unfolded
+from tests.harness.checkers.whole_row import unfold
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import OWN_PIPELINE, Oracle, Output
 from tests.harness.run_directory import read_lines
@@ -32,7 +32,7 @@ class DeclaredCase(Case):
         return _read(self.run.observed / DECLARATION, lambda content: Declaration.of(orjson.loads(content)))
 
     @cached_property
-    def given(self) -> list[Given]:
+    def transform_output(self) -> list[Given]:
         """What its transform made of every record of the topic."""
         path = self.run.observed_path(GIVEN)
         try:
@@ -43,7 +43,7 @@ class DeclaredCase(Case):
     @cached_property
     def replayed(self) -> Replayed:
         """What every sink must hold."""
-        return replay(self.declaration, self.given, self.chain.pinned, self.shown)
+        return replay(self.declaration, self.transform_output, self.chain.pinned, self.shown)
 
     @property
     def schemas(self) -> Mapping[str, SinkSchema]:
@@ -59,7 +59,7 @@ class DeclaredCase(Case):
 
     @cached_property
     def _rows_given(self) -> dict[Coordinate, Mapping[str, Any]]:
-        return {one.source: one.row for one in self.given}
+        return {one.source: one.row for one in self.transform_output}
 
     def hidden(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Columns that the transform gave to the record that a row is of, and the row may not show."""
@@ -109,7 +109,7 @@ class DueRows:
         return None
 
     def _own(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        return unfolded(row) if self._sink.kind == "kafka" else row
+        return unfold(row) if self._sink.kind == "kafka" else row
 
     def describe(self, key: Any) -> str:
         named = coordinate_text(key) if len(key) == 3 else f"key {key[0]!r} window {key[1]}"
@@ -140,13 +140,13 @@ def chain_of(case: DeclaredCase) -> Oracle:
             for name, said, meant in names
             if said != meant
         ]
-    held = sum(not loss.holds(case.given_up, one.source) for one in case.given)
+    held = sum(not loss.holds(case.given_up, one.source) for one in case.transform_output)
     return chain.finding(case, found, held, "; each one's numbers add up, and equal the reference's")
 
 
 def coverage(case: DeclaredCase) -> Oracle:
     """Demand that the topic holds every acknowledged record, and that one epoch each has read it."""
-    there, given_up = {one.source for one in case.given}, case.given_up
+    there, given_up = {one.source for one in case.transform_output}, case.given_up
     complaints = [
         f"no record at {coordinate_text(one.coordinate)}, which was acknowledged"
         for one in case.sends

@@ -19,12 +19,12 @@ _PLACE, _FIRST, _SECOND, _LANE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D04
 
 def digest(rows: Iterable[bytes], like: str = EMPTY) -> str:
     """Digest rows that are bytes, in the form of the digest `like`."""
-    return _former(map(_hash, rows)) if _is_former(like) else _summed(rows)
+    return _former(map(_hash, rows)) if _is_former(like) else _sum(rows)
 
 
 def of_tables(rows: Iterable[tuple[bytes | int, ...]], like: str = EMPTY) -> str:
     """Digest rows of several columns without nulls: text as UTF-8, numbers of 64 bits."""
-    return _former(map(_hash_of_row, rows)) if _is_former(like) else _summed(map(_bytes_of_row, rows))
+    return _former(map(_hash_of_row, rows)) if _is_former(like) else _sum(map(_bytes_of_row, rows))
 
 
 def add(digests: Iterable[str]) -> str:
@@ -45,22 +45,22 @@ def add(digests: Iterable[str]) -> str:
         first, second = first + int(found[2], 16), second + int(found[3], 16)
     if len(forms) > 1:
         raise ValueError("digests have two forms, and no sum")
-    return _told("".join(forms), first, second)
+    return _write("".join(forms), first, second)
 
 
 def _is_former(digest: str) -> bool:
     return digest != EMPTY and not digest.startswith(_FORM)
 
 
-def _told(form: str, first: int, second: int) -> str:
+def _write(form: str, first: int, second: int) -> str:
     return f"{form}{first & _BITS:016x}{second & _BITS:016x}"
 
 
-def _summed(rows: Iterable[bytes]) -> str:
+def _sum(rows: Iterable[bytes]) -> str:
     """Two sums modulo 2^64 over the rows, of both halves of their hashes; of no rows it has no form."""
     hashes = [xxh3_128_intdigest(row) for row in rows]
     first, second = sum(hashed >> 64 for hashed in hashes), sum(hashed & _BITS for hashed in hashes)
-    return _told(_FORM if hashes else "", first, second)
+    return _write(_FORM if hashes else "", first, second)
 
 
 def _bytes_of_row(row: tuple[bytes | int, ...]) -> bytes:
@@ -75,8 +75,8 @@ def _former(hashes: Iterable[int]) -> str:
     first = second = 0
     for hashed in hashes:
         first += hashed
-        second += _mixed(hashed ^ _LANE)
-    return _told("", second, first)
+        second += _mix(hashed ^ _LANE)
+    return _write("", second, first)
 
 
 def _hash(row: bytes) -> int:
@@ -86,7 +86,7 @@ def _hash(row: bytes) -> int:
         x = (int.from_bytes(row[at : at + 8], "little") + number * _PLACE) & _BITS
         x = ((x ^ x >> 32) * _FIRST) & _BITS
         total += (x ^ x >> 29) * _SECOND
-    return _mixed(total & _BITS)
+    return _mix(total & _BITS)
 
 
 def _hash_of_row(row: tuple[bytes | int, ...]) -> int:
@@ -94,11 +94,11 @@ def _hash_of_row(row: tuple[bytes | int, ...]) -> int:
     total = 0
     for place, value in enumerate(row, start=1):
         hashed = _hash(value) if isinstance(value, bytes) else value & _BITS
-        total += _mixed((hashed + place * _PLACE) & _BITS)
-    return _mixed(total & _BITS)
+        total += _mix((hashed + place * _PLACE) & _BITS)
+    return _mix(total & _BITS)
 
 
-def _mixed(x: int) -> int:
+def _mix(x: int) -> int:
     x = ((x ^ x >> 30) * _FIRST) & _BITS
     x = ((x ^ x >> 27) * _SECOND) & _BITS
     return x ^ x >> 31

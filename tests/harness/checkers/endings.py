@@ -75,7 +75,7 @@ class Endings:
         found += [
             f"nobody tells how driver {driver} ended"
             for driver in dict.fromkeys(str(line.get("pid")) for line in self._of("started"))
-            if driver not in ended and not self._gone({"pid": driver})
+            if driver not in ended and not self._find_gone({"pid": driver})
         ]
         return found
 
@@ -97,13 +97,13 @@ class Endings:
             and -TAKES_MS <= line["t"] - fault.injected_at <= within
             for fault in self._hits
         )
-        return struck or any(code in KILLED and abs(at - line["t"]) <= within for at, code in self._gone(line))
+        return struck or any(code in KILLED and abs(at - line["t"]) <= within for at, code in self._find_gone(line))
 
     def _may_be(self, line: Event) -> bool:
         """Whether the witness saw this driver end then, and nobody could read its exit code."""
         if self._ended_otherwise(line):
             return False
-        return any(code is None and abs(at - line["t"]) <= _within(line) for at, code in self._gone(line))
+        return any(code is None and abs(at - line["t"]) <= _within(line) for at, code in self._find_gone(line))
 
     def _ended_otherwise(self, line: Event) -> bool:
         """Whether the driver of a line ended with an exit code of its own."""
@@ -117,7 +117,7 @@ class Endings:
         first, last = sorted((line["t"], other["t"]))
         return any(first < one["t"] <= last for one in self._of("started", line.get("pid")))
 
-    def _gone(self, line: Event) -> list[tuple[int, Any]]:
+    def _find_gone(self, line: Event) -> list[tuple[int, Any]]:
         """Return when the witness last saw the driver of a line, if it is gone, and its exit code."""
         return [
             (life.first if life.last is None else life.last, life.code)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.harness.checkers.case import Case, coordinate_text, place_of, refuted
+from tests.harness.checkers.case import Case, coordinate_text, place_of, refute
 from tests.harness.checkers.expectations import coordinate_of
 from tests.harness.checkers.reference import Outcome, Reference
-from tests.harness.evidence import AGAIN, Closing, Epilogue, EpilogueStep, EvidenceError, Send
+from tests.harness.evidence import AGAIN, Closing, Epilogue, EpilogueStep, EvidenceError
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "epilogue", 6
@@ -92,10 +93,10 @@ def completeness(
     if said != acknowledged:
         return f"the steps say {said} records were sent again, {acknowledged} were acknowledged"
     closed = next(step for step in epilogue.steps if step.step == "closed")
-    return _uneven(sends, closed.resent) if said else "nothing was sent again"
+    return _find_uneven(sends, closed.resent) if said else "nothing was sent again"
 
 
-def _uneven(sends: Sequence[Send], again: int) -> str | None:
+def _find_uneven(sends: Sequence[Send], again: int) -> str | None:
     """Tell which tenth of the workload hardly any record was sent again of, by the last that were; or None."""
     first: dict[str, int] = {}
     for place, id_ in enumerate(send.id for send in sends if send.kind not in ("resent", "closer")):
@@ -176,7 +177,7 @@ def judge(case: Case) -> Oracle:
         f"dead_letter: no row after the boundary from {topic}/{partition}@{at}" for topic, partition, at in missing
     ]
     if found:
-        return refuted(NAME, NUMBER, f"{len(found)} outputs changed in the epilogue", found)
+        return refute(NAME, NUMBER, f"{len(found)} outputs changed in the epilogue", found)
     lineages = {record.epoch: record.lineage for record in case.chain.epochs}
     shrinks = (shrunk(epilogue, sink, _last(case, sink), sink == ACCEPTED_ROWS) for sink in case.sinks)
     undone = next((why for why in shrinks if why is not None), None)

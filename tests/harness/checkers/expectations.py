@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from tests.harness.checkers.case import Case, source_of
 from tests.harness.checkers.reference import Outcome, id_in, is_malformed
-from tests.harness.evidence import EvidenceError, Send, crc_of
+from tests.harness.evidence import EvidenceError
+from tests.harness.sends import Send, crc_of
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.wire import as_text, bytes_of, compact, json_object
 

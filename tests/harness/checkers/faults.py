@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tests.harness.aftermath import shown_by
+from tests.harness.aftermath import effects_of
 from tests.harness.checkers import announced, cuts, lags, lasting, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
-from tests.harness.checkers.measured import measured
+from tests.harness.checkers.measured import measure
 from tests.harness.checkers.stalls import STALL, unshown
 from tests.harness.evidence import EvidenceError
 from tests.harness.processes import announced_by, names
@@ -94,7 +94,7 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
 
     """
     name = f"{fault.kind} of {fault.target} {fault.process_before or ''} at {fault.injected_at}"
-    if not shown_by(fault.kind, fault.target):
+    if not effects_of(fault.kind, fault.target):
         return f"{name}: there is no such fault"
     if (why := _unreal(fault, events)) is not None:
         return f"{name}: {why}"
@@ -130,7 +130,7 @@ def _unreal(fault: Fault, events: Sequence[dict[str, Any]]) -> str | None:
     if fault.kind in STOPPING and not fault.stopped_s:
         return "for how long it stood still is not known"
     why = _out_of_order(fault, events) or role.complaint(fault, events)
-    return why or _unmet(fault, events) or unshown(fault, events) or _unfollowed(fault, events)
+    return why or _unmet(fault, events) or unshown(fault, events) or _find_unfollowed(fault, events)
 
 
 def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
@@ -147,7 +147,7 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
     return None if own is None else own.complaint(fault)
 
 
-def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
+def _find_unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
     """Tell what of a driver's end and of its successor is missing."""
     if fault.kind in REPLACING and REFUSAL not in (fault.refusal or ""):
         return "its refusal is not recorded"
@@ -203,7 +203,7 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
                 "history.jsonl",
                 "record every field of the fault",
             ) from error
-        fault = measured(fault, events, backlog)
+        fault = measure(fault, events, backlog)
         if not chained:
             # Nothing but the batches is told of a control; what its kill did, its output shows.
             fault = fault.model_copy(update={"effect": None})

@@ -20,12 +20,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.checkers.case import Case, refuted, source_of
+from tests.harness.checkers.case import Case, refute, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import last_sent
-from tests.harness.evidence import EpochRecord, Send, Settings
+from tests.harness.evidence import EpochRecord, Settings
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import Send
 
 NAME, NUMBER = "in time", 0
 ON_PURPOSE = ("late", "resent")
@@ -88,7 +89,7 @@ def seals(
     ]
 
 
-def refused(
+def find_refused(
     sends: Sequence[Send], reference: Reference, acked_at: Sequence[int], closing: Sequence[Seal], settings: Settings
 ) -> list[str]:
     """Describe the records that were refused as late, and acknowledged before their window was closed."""
@@ -107,7 +108,7 @@ def refused(
     return found
 
 
-def kept_by_partition(sends: Sequence[Send], reference: Reference, settings: Settings) -> int:
+def count_kept_by_partition(sends: Sequence[Send], reference: Reference, settings: Settings) -> int:
     """Return how many accepted records the largest event time seen anywhere would have refused."""
     span, reached, found = settings.window_ms + settings.lateness_ms, -1, 0
     by_epoch: dict[int, list[int]] = {}
@@ -123,12 +124,12 @@ def judge(case: Case) -> Oracle:
     """Judge it; raises EvidenceError."""
     sends, reference, settings = case.sends, case.reference, case.manifest.settings
     closing = seals(case.chain.pinned, reference.epochs_of, case.sent_at, announcements(case.events))
-    found = refused(sends, reference, case.acked_at, closing, settings)
+    found = find_refused(sends, reference, case.acked_at, closing, settings)
     late = sum(outcome == Outcome.LATE for outcome in reference.outcomes)
     if found:
         says = f"{len(found)} records were refused that were acknowledged before their window's certificate"
-        return refuted(NAME, NUMBER, says, found)
-    kept = kept_by_partition(sends, reference, settings)
+        return refute(NAME, NUMBER, says, found)
+    kept = count_kept_by_partition(sends, reference, settings)
     gone = len(let_go(case))
     if not kept and not gone:
         says = "nothing lagged: the largest event time seen anywhere would have refused no record either"

@@ -21,7 +21,7 @@ Event = Mapping[str, Any]
 Events = Sequence[Event]
 
 
-def misplaced(events: Events) -> list[str]:
+def find_misplaced(events: Events) -> list[str]:
     """Describe lines of no known sort, with a time that is not of this place, or that nobody writes like this."""
     found: list[str] = []
     newest = 0

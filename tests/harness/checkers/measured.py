@@ -34,7 +34,7 @@ def replaced_s(fault: Fault, events: Iterable[dict[str, Any]] = ()) -> float | N
     return round(max(took, 0.0), 3) if took > -TICK_S else None
 
 
-def measured(fault: Fault, events: Sequence[dict[str, Any]], backlog: Backlog | None) -> Fault:
+def measure(fault: Fault, events: Sequence[dict[str, Any]], backlog: Backlog | None) -> Fault:
     """Measure a fault's effect and recovery from the history, whatever the injector said of it."""
     aftermath = Aftermath(fault, events)
     recovered = aftermath.recovered_at

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
+from tests.harness.checkers.case import FIRST, Case, clip, coordinate_text, place_of
 from tests.harness.checkers.whole_row import Row, faults_in, fields_of
 from tests.harness.checkers.xxhash64 import shard_of
 from tests.harness.evidence import EvidenceError
@@ -62,7 +62,7 @@ class Look:
         key = None if schema.key is None else columns.get(schema.key, ...)
         faults = [*faults_in(row, fields, schema, key)]
         if schema.kind == "kafka":
-            faults += self._placed(row, columns)
+            faults += self._check_place(row, columns)
         self.rows += 1
         if faults:
             self.wrong += 1
@@ -75,7 +75,7 @@ class Look:
         """Columns that key and partition depend on, and no field shows."""
         return {name for name in (self.schema.key, *self.schema.shard_by) if name} - self.schema.fields.keys()
 
-    def _placed(self, row: Row, columns: Row) -> list[str]:
+    def _check_place(self, row: Row, columns: Row) -> list[str]:
         """Whether a row is in its partition, and behind the right one."""
         partition, offset, epoch = row.get("partition"), row.get("offset"), columns.get("epoch")
         if type(partition) is not int or type(offset) is not int:
@@ -135,7 +135,7 @@ def judge(case: Case) -> Oracle:
                 look.take(row)
         except EvidenceError as error:
             unreadable.append(f"{sink}: {error}")
-    broken = [line for look in looks for line in clipped(look.broken, look.wrong)]
+    broken = [line for look in looks for line in clip(look.broken, look.wrong)]
     wrong = {look.sink: look.wrong for look in looks if look.wrong}
     if wrong:
         numbers = ", ".join(f"{number} of {sink}" for sink, number in wrong.items())

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.checkers.backlog import first_publications
-from tests.harness.checkers.case import Case, refuted
-from tests.harness.checkers.clock import lasted
-from tests.harness.evidence import EvidenceError, crc_of_row
+from tests.harness.checkers.case import Case, refute
+from tests.harness.checkers.clock import span_of_run
+from tests.harness.evidence import EvidenceError
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sends import crc_of_row
 
 NAME, NUMBER = "monotone", 3
 LOOKS_S = 30.0
@@ -59,7 +60,7 @@ def compare(sink: str, observations: Rows, late: Rows) -> Comparison:
         KeyError, TypeError, ValueError: an observation is damaged.
     """
     found = Comparison(sink)
-    kept = list(_observed(found, observations))
+    kept = list(_observe(found, observations))
     if any("object" in one for one in kept):
         _manifests(found, kept, late)
     else:
@@ -67,7 +68,7 @@ def compare(sink: str, observations: Rows, late: Rows) -> Comparison:
     return found
 
 
-def _observed(found: Comparison, observations: Rows) -> Iterator[Mapping[str, Any]]:
+def _observe(found: Comparison, observations: Rows) -> Iterator[Mapping[str, Any]]:
     """Pass on what was seen, and note from when to when the reader ran."""
     before = 0
     for one in observations:
@@ -154,10 +155,10 @@ def judge(case: Case) -> Oracle:
     broken = [line for one in compared for line in one.broken]
     if broken:
         says = f"{len(broken)} records were retracted, changed or slipped in behind a reader"
-        return refuted(NAME, NUMBER, says, broken)
+        return refute(NAME, NUMBER, says, broken)
     hits = [event["injected_at"] for event in case.events if event["event"] == "fault" and event.get("hit")]
     published = first_publications(case.events)
-    began, ended = lasted(case.events)
+    began, ended = span_of_run(case.events)
     longest_s = 0.0
     for one in compared:
         path = case.run.concurrent_path(one.sink)

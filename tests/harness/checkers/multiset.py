@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
+from tests.harness.checkers.case import FIRST, Case, clip, coordinate_text, place_of
 from tests.harness.checkers.expectations import DeadLetterRows, Expectation, coordinate_of, count_name, expectation
 from tests.harness.evidence import EvidenceError, RowCountError
 from tests.harness.results import Oracle, Output, Verdict
@@ -68,7 +68,7 @@ def compare(sink: str, expected: Expectation, rows: Iterator[dict[str, Any]]) ->
                 tally.first["missing"].append(expected.describe(key))
     evidence: list[str] = []
     for sort in _SORTS:
-        evidence += clipped([f"{sink}: {sort} {line}" for line in tally.first[sort]], tally.counts[sort])
+        evidence += clip([f"{sink}: {sort} {line}" for line in tally.first[sort]], tally.counts[sort])
     output = Output.model_validate({"expected": len(expected.due), "observed": observed, **tally.counts})
     return Comparison(sink, output, tuple(evidence), error)
 

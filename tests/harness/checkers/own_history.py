@@ -10,7 +10,7 @@ from tests.harness.checkers.case import Case
 from tests.harness.checkers.clock import APART_MS
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.lines import EVENTS, STATES
-from tests.harness.checkers.telling import miscounted
+from tests.harness.checkers.telling import find_miscounted
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import EVERY
 from tests.harness.evidence import EvidenceError
@@ -47,7 +47,7 @@ def _gaps(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"line {at + 1} is not that of phase {phase}: the history is cut, or the control was"
     if (phases := sum(event["event"] == "phase" for event in events)) > len((BEGIN, END)):
         yield f"it has {phases} phases, a control has {BEGIN} and {END}"
-    yield from miscounted(events)
+    yield from find_miscounted(events)
     declared: Counter[tuple[Any, Any]] = Counter()
     published, (begun, over) = 0, (events[0]["t"] - APART_MS, events[-1]["t"] + APART_MS)
     for number, event in enumerate(events, start=1):

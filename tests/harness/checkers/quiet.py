@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.harness.checkers.case import Case, refuted
+from tests.harness.checkers.case import Case, refute
 from tests.harness.checkers.clock import APART_MS
 from tests.harness.evidence import EvidenceError, Quiet
 from tests.harness.results import Oracle, Verdict
@@ -30,7 +30,7 @@ def unquiet(quiet: Quiet) -> list[str]:
     return found
 
 
-def hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str, int], int]) -> list[str]:
+def find_hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str, int], int]) -> list[str]:
     """Describe output partitions that were not looked at or not read to their end, and rows read beyond it.
 
     Args:
@@ -97,9 +97,9 @@ def judge(case: Case) -> Oracle:
         raise EvidenceError("no output partition was looked at", case.run.quiet_path, "collect the evidence again")
     found = unquiet(quiet)
     if found:
-        return refuted(NAME, NUMBER, f"{len(found)} transactions or partitions are still open", found)
+        return refute(NAME, NUMBER, f"{len(found)} transactions or partitions are still open", found)
     settings = case.manifest.settings
-    unseen = hidden(quiet, settings.pipeline, settings.shards, _read_to(case))
+    unseen = find_hidden(quiet, settings.pipeline, settings.shards, _read_to(case))
     unseen += [why] if (why := early(quiet, case.events)) is not None else []
     if unseen:
         raise EvidenceError(unseen[0], case.run.quiet_path, "collect the evidence again")

@@ -15,7 +15,8 @@ from enum import IntEnum
 from tests.harness.checkers import loss
 from tests.harness.checkers.repairs import Shares
 from tests.harness.checkers.watermark import Watermark
-from tests.harness.evidence import EpochRecord, Pin, Send
+from tests.harness.evidence import EpochRecord, Pin
+from tests.harness.sends import Send
 from tests.harness.wire import TEXT, bytes_of, json_object
 
 NEVER = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.harness.checkers import faults
-from tests.harness.checkers.case import Case, refuted
+from tests.harness.checkers.case import Case, refute
 from tests.harness.checkers.endings import Endings
 from tests.harness.evidence import EvidenceError
 from tests.harness.refusals import ENOUGH, refuses
@@ -20,7 +20,7 @@ def refusals(case: Case) -> list[str]:
     Whoever was killed was not refused for good; that one was is not believed of a line alone.
     """
     told = [one for one in case.events if one["event"] == "driver"]
-    ends = Endings(case.events, _confirmed(case) if any(one.get("state") == "killed" for one in told) else ())
+    ends = Endings(case.events, _find_confirmed(case) if any(one.get("state") == "killed" for one in told) else ())
     found: list[str] = []
     for one in told:
         if one.get("state") == REPAIRED:
@@ -30,7 +30,7 @@ def refusals(case: Case) -> list[str]:
     return found
 
 
-def _confirmed(case: Case) -> list[Fault]:
+def _find_confirmed(case: Case) -> list[Fault]:
     """Return the faults that hit; none where what is told of them cannot be read, so that it excuses nobody."""
     try:
         return [one.fault for one in faults.check(case.events)]
@@ -50,8 +50,8 @@ def judge(case: Case) -> list[Oracle]:
     except EvidenceError:
         return []
     if len(found) < ENOUGH and (told or _had_to_repair(case)):
-        return [_repaired(case, told)]
-    return [_judged(found)] if found else []
+        return [_judge_repaired(case, told)]
+    return [_judge(found)] if found else []
 
 
 def _had_to_repair(case: Case) -> bool:
@@ -61,7 +61,7 @@ def _had_to_repair(case: Case) -> bool:
         return False
 
 
-def _repaired(case: Case, told: bool) -> Oracle:
+def _judge_repaired(case: Case, told: bool) -> Oracle:
     try:
         repairs = [record for record in case.chain.epochs if record.repairs is not None]
     except EvidenceError:
@@ -77,8 +77,8 @@ def _repaired(case: Case, told: bool) -> Oracle:
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)
 
 
-def _judged(found: list[str]) -> Oracle:
+def _judge(found: list[str]) -> Oracle:
     if len(found) < ENOUGH:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says="no pipeline stopped for good")
     says = f"the pipeline stopped for good: {len(found)} drivers were refused"
-    return refuted(NAME, NUMBER, says, found)
+    return refute(NAME, NUMBER, says, found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.harness.checkers.lags import LAGGARDS
 from tests.harness.checkers.reference import NEVER
-from tests.harness.checkers.statements import Said, covered, read_on
+from tests.harness.checkers.statements import Said, covers, read_on
 from tests.harness.evidence import EpochRecord
 
 HEARD_WITHIN_MS = 10_000
@@ -58,7 +58,7 @@ def unheard(
                 if one.source == source
                 and one.said_at + HEARD_WITHIN_MS <= at
                 and (pinned is None or one.time_ms > pinned)
-                and covered(one, read)
+                and covers(one, read)
             ]
             if newer:
                 found.append(f"epoch {record.epoch} let {source} go, which had said {newer[-1].time_ms} by then")
@@ -67,7 +67,7 @@ def unheard(
     return found
 
 
-def unheeded(
+def find_unheeded(
     epochs: Iterable[EpochRecord],
     said: Iterable[Said],
     events: Sequence[Mapping[str, Any]],
@@ -92,7 +92,7 @@ def unheeded(
                 for one in later.get(source, ())
                 if one.delivered_at is not None and one.delivered_at < read.get(record.epoch, 0)
             ]
-            if words and at - words[-1].said_at < hold_max_ms and not struck(events, words[-1].said_at, at):
+            if words and at - words[-1].said_at < hold_max_ms and not was_struck(events, words[-1].said_at, at):
                 back_ms = at - words[-1].said_at
                 found.append(
                     f"epoch {record.epoch} went on without {source}, which was back {back_ms} ms before: it had said "
@@ -123,7 +123,7 @@ def later_words(said: Iterable[Said]) -> dict[str, list[Said]]:
     return found
 
 
-def struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
+def was_struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
     """Whether a server or a driver was struck between two moments, or still had to do with what came before."""
     return any(
         event["event"] == "fault"

@@ -13,10 +13,11 @@ from typing import Any
 
 from tests.harness.checkers.away import APART_MS
 from tests.harness.checkers.backlog import first_publications
-from tests.harness.checkers.releases import later_words, struck
+from tests.harness.checkers.releases import later_words, was_struck
 from tests.harness.checkers.statements import Said
-from tests.harness.evidence import EpochRecord, Send
+from tests.harness.evidence import EpochRecord
 from tests.harness.lag_sorts import GATEWAY
+from tests.harness.sends import Send
 
 SPEAKS_WITHIN_MS = 10_000
 """A gateway says twice a second how far it is, and what it had kept back is acknowledged within some seconds."""
@@ -33,7 +34,7 @@ def silent(events: Sequence[Mapping[str, Any]], said: Iterable[Said]) -> Iterato
         spoke = next((one.said_at for one in later.get(name, ()) if one.said_at >= back - APART_MS), None)
         if spoke is None:
             yield f"{name} was back at {back}, and never said again how far it is"
-        elif spoke - back > SPEAKS_WITHIN_MS and not struck(events, back, spoke):
+        elif spoke - back > SPEAKS_WITHIN_MS and not was_struck(events, back, spoke):
             yield f"{name} was back at {back}, and said how far it is {spoke - back} ms later"
 
 

@@ -34,10 +34,10 @@ def unshown(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
     if fault.response is None:
         beyond = fault.stopped_s > LEAST_TIME_OUT_S
         return "it outlasted a time-out, and what the pipeline did is not known" if beyond else None
-    return _contradicted(fault, fault.response.split(" + "), replaced, events)
+    return _find_contradiction(fault, fault.response.split(" + "), replaced, events)
 
 
-def _contradicted(fault: Fault, said: list[str], replaced: bool, events: Iterable[dict[str, Any]]) -> str | None:
+def _find_contradiction(fault: Fault, said: list[str], replaced: bool, events: Iterable[dict[str, Any]]) -> str | None:
     """Tell what a response claims that processes or history deny."""
     known = {SAME, *(f"{role} {REPLACED}" for role in ROLES)}
     if not set(said) <= known or (SAME in said and len(said) > 1):

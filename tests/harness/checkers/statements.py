@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.evidence import EpochRecord, EvidenceError, Settings
 from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.sends import Send
 
 ON_PURPOSE = ("late", "resent", "malformed")
 """Kinds that no gateway vouches for."""
@@ -52,7 +53,7 @@ def _whole(*numbers: object) -> None:
         raise TypeError("a time or an offset is no whole number")
 
 
-def misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:
+def find_misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:
     """Describe sends of nobody who is registered, or of another one than those of the same user before it."""
     owners: dict[str, str | None] = {}
     found: list[str] = []
@@ -63,7 +64,7 @@ def misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:
     return found
 
 
-def covered(said: Said, read: Mapping[int, int]) -> bool:
+def covers(said: Said, read: Mapping[int, int]) -> bool:
     """Whether what was read, by partition, holds all that a statement speaks of."""
     return all(end <= read.get(partition, 0) for partition, end in said.offsets.items())
 
@@ -114,7 +115,7 @@ def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settin
             found.append(f"epoch {record.epoch} let {list(released)} go, it waits for {sorted(pinned)}")
         for source, time_ms in pinned.items():
             words = [] if time_ms is None else by_word.get((source, time_ms), [])
-            if time_ms is not None and not any(covered(one, read) for one in words):
+            if time_ms is not None and not any(covers(one, read) for one in words):
                 why = "not said yet by what was read" if words else "never said"
                 found.append(f"epoch {record.epoch} has {source} at {time_ms}, which was {why}")
             if (known := before.get(source)) is not None and (time_ms is None or time_ms < known):

@@ -25,11 +25,11 @@ def cut(events: Events) -> list[str]:
     first = [phases.index(name) for name in PHASES if name in phases]
     if first != sorted(first):
         found.append(f"the phases are out of order: {', '.join(str(phases[at]) for at in sorted(first))}")
-    found += lines.misplaced(events)
-    return found + miscounted(events)
+    found += lines.find_misplaced(events)
+    return found + find_miscounted(events)
 
 
-def miscounted(events: Events) -> list[str]:
+def find_miscounted(events: Events) -> list[str]:
     """Describe that another number of lines stands before the last phase than it says, where it says one."""
     end = max((at for at, event in enumerate(events) if event["event"] == "phase"), default=0)
     said = events[end].get("lines") if events else None
@@ -72,7 +72,7 @@ def untold(chain: Chain, events: Events) -> list[str]:
     return found
 
 
-def overtaken(events: Events) -> list[str]:
+def find_overtaken(events: Events) -> list[str]:
     """Describe epochs of an older generation beyond those that a newer one has taken over (R1 of protocol.md).
 
     A new driver begins with the epoch its predecessor declared last, or with the next. So, whenever it wakes, the
@@ -97,7 +97,7 @@ def overtaken(events: Events) -> list[str]:
     return found
 
 
-def contradicted(chain: Chain, events: Events) -> list[str]:
+def find_contradicted(chain: Chain, events: Events) -> list[str]:
     """Describe epochs that a driver published otherwise than the chain records them: other counts, or generation."""
     records = {record.epoch: record for record in chain.epochs}
     found: list[str] = []

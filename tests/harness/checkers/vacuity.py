@@ -10,22 +10,23 @@ from collections.abc import Sequence
 
 from tests.harness.checkers import loss, telling
 from tests.harness.checkers.backlog import first_publications
-from tests.harness.checkers.case import Case, refuted, source_of
-from tests.harness.checkers.clock import APART_MS, lasted
+from tests.harness.checkers.case import Case, refute, source_of
+from tests.harness.checkers.clock import APART_MS, span_of_run
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
-from tests.harness.evidence import PlannedFaults, Send
+from tests.harness.evidence import PlannedFaults
 from tests.harness.results import Control, Oracle, Verdict, Workload
+from tests.harness.sends import Send
 
 
 def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:
     """Make a guard's finding: pass with `says`, or unknown with what is to complain about."""
     if not complaints:
         return Oracle(name=name, number=0, verdict=Verdict.PASS, says=says)
-    return refuted(name, 0, complaints[0], complaints, verdict=Verdict.UNKNOWN)
+    return refute(name, 0, complaints[0], complaints, verdict=Verdict.UNKNOWN)
 
 
-def counted(sends: Sequence[Send]) -> Workload:
+def count_workload(sends: Sequence[Send]) -> Workload:
     """Count the workload's acknowledged sends; closers and what the epilogue sent again are not part of it."""
     kinds = Counter(send.kind for send in sends)
     acknowledged = sum(kinds[kind] for kind in ("fresh", "duplicate", "late", "malformed"))
@@ -42,7 +43,7 @@ def counted(sends: Sequence[Send]) -> Workload:
 
 def workload(case: Case) -> Oracle:
     """Demand that the workload is not empty, and what was planned was sent."""
-    sent, planned = counted(case.sends), case.manifest.workload
+    sent, planned = count_workload(case.sends), case.manifest.workload
     complaints = [] if sent.acknowledged else ["no record was sent, so nothing can be judged"]
     topics = {send.topic for send in case.sends} - {case.manifest.settings.topic}
     complaints += [f"records were sent to topic {one}, the run's is {case.manifest.settings.topic}" for one in topics]
@@ -60,7 +61,7 @@ def workload(case: Case) -> Oracle:
 def _untimely(case: Case) -> list[str]:
     """Describe records that were sent while there was no run, or after the epoch that read them was published."""
     events, times, epochs_of = case.events, case.sent_at, case.reference.epochs_of
-    began, ended = lasted(events)
+    began, ended = span_of_run(events)
     published = first_publications(events)
     found: list[str] = []
     for index, (at, send) in enumerate(zip(times, case.sends, strict=True)):
@@ -71,7 +72,7 @@ def _untimely(case: Case) -> list[str]:
     return found
 
 
-def unacknowledged(case: Case) -> Oracle:
+def demand_acknowledged(case: Case) -> Oracle:
     """Demand that every send was acknowledged: of one that was not, nobody knows whether it must be in the outputs."""
     lost = [event for event in case.events if event["event"] == "unacknowledged"]
     complaints = [f"send {event.get('id')} was not acknowledged: {event.get('error')}" for event in lost]

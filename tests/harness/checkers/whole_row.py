@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tests.harness.evidence import ADDED, EvidenceError
+from tests.harness.evidence import EvidenceError
 from tests.harness.schemas import SinkSchema
+from tests.harness.sends import ADDED
 from tests.harness.wire import CREATE_TIME, TEXT, bytes_of, compact, json_object
 
 Row = Mapping[str, Any]
@@ -45,12 +46,12 @@ def fields_of(row: Row, schema: SinkSchema) -> dict[str, Any]:
     """
     if schema.kind == "kafka":
         _beside(row)
-        if (own := unfolded(row)) is not row:
+        if (own := unfold(row)) is not row:
             return dict(own)
     return {name: value for name, value in row.items() if name not in _READ[schema.kind]}
 
 
-def unfolded(row: Row) -> Row:
+def unfold(row: Row) -> Row:
     """Return a message as observed, or the fields of its value alone where the whole value was kept."""
     beside = row.get("message")
     if not isinstance(beside, dict) or "value" not in beside:

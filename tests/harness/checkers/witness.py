@@ -102,10 +102,10 @@ class Census:
 
 def complaint(fault: Fault, events: Events) -> str | None:
     """Tell what of a fault nobody else confirms, or somebody denies; None when all is confirmed."""
-    return _unannounced(fault, events) or _stretched(fault, events) or _unwitnessed(fault, events)
+    return _find_unannounced(fault, events) or _find_stretched(fault, events) or _find_unwitnessed(fault, events)
 
 
-def _unannounced(fault: Fault, events: Events) -> str | None:
+def _find_unannounced(fault: Fault, events: Events) -> str | None:
     """Tell that the epoch never came by the step at which it is said to have been struck."""
     step, _, sink = (fault.phase or "").partition(":")
     for event in events:
@@ -118,7 +118,7 @@ def _unannounced(fault: Fault, events: Events) -> str | None:
     return f"epoch {fault.epoch} had not come by {fault.phase!r} when it was struck"
 
 
-def _stretched(fault: Fault, events: Events) -> str | None:
+def _find_stretched(fault: Fault, events: Events) -> str | None:
     """Tell that the epoch is told to have run for another time than its driver measured."""
     declared: dict[Any, int] = {}
     for event in events:
@@ -133,7 +133,7 @@ def _stretched(fault: Fault, events: Events) -> str | None:
     return None
 
 
-def _unwitnessed(fault: Fault, events: Events) -> str | None:
+def _find_unwitnessed(fault: Fault, events: Events) -> str | None:
     """Tell of a process that nobody else saw, that was not struck then, or that had taken no place."""
     before, after = names(fault.process_before), names(fault.process_after)
     known = [who for who in sorted(before | after) if _PROCESS.fullmatch(who) or _POD.fullmatch(who)]

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from tests.harness.checkers.clock import lasted
+from tests.harness.checkers.clock import span_of_run
 from tests.harness.checkers.statements import Said
-from tests.harness.evidence import Send
+from tests.harness.sends import Send
 
 WITHIN_MS = 5_000
 """A word is written down, and an acknowledgement dated, by threads that a busy machine may keep waiting between."""
@@ -38,7 +38,7 @@ def strangers(said: Iterable[Said], gateways: Sequence[str]) -> list[str]:
 
 def out_of_the_run(said: Iterable[Said], events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Describe words that were said while there was no run, or that the broker had before, or when it was over."""
-    began, ended = lasted(events)
+    began, ended = span_of_run(events)
     moments = ((one, one.said_at if one.delivered_at is None else one.delivered_at) for one in said)
     return [
         f"{one.source} said at {one.said_at} how far it is, and the broker had it at {had}: when there was no run, or "
@@ -48,7 +48,7 @@ def out_of_the_run(said: Iterable[Said], events: Sequence[Mapping[str, Any]]) ->
     ]
 
 
-def taken_back(said: Iterable[Said]) -> list[str]:
+def find_taken_back(said: Iterable[Said]) -> list[str]:
     """Describe words that take back what the same gateway had said before."""
     before: dict[str, Said] = {}
     found: list[str] = []
@@ -61,13 +61,13 @@ def taken_back(said: Iterable[Said]) -> list[str]:
     return found
 
 
-def mistimed(said: Iterable[Said], sends: Sequence[Send], acked_at: Sequence[int]) -> list[str]:
+def find_mistimed(said: Iterable[Said], sends: Sequence[Send], acked_at: Sequence[int]) -> list[str]:
     """Describe words whose ends are not those that acknowledgements made of partitions when they were said."""
     partitions = _partitions(sends, acked_at)
-    return [why for one in said for why in _mistimed(one, partitions)]
+    return [why for one in said for why in _compare_times(one, partitions)]
 
 
-def _mistimed(one: Said, partitions: dict[int, _Partition]) -> Iterator[str]:
+def _compare_times(one: Said, partitions: dict[int, _Partition]) -> Iterator[str]:
     for number in sorted({*partitions, *one.offsets}):
         offsets, last, first = partitions.get(number, _Partition([], [], []))
         end = one.offsets.get(number, 0)

@@ -114,7 +114,7 @@ class MarkFirst(Dribbling):
         return Committed.YES
 
 
-def filtered(ids: pa.Array) -> Iterator[int]:
+def filter_ids(ids: pa.Array) -> Iterator[int]:
     """Yield the places of the ids that a Bloom filter does not know, certainly; of those it may know, some are lost."""
     known = Filter(len(ids) * BITS // BITS_PER_ID)
     prefixes = of_ids(ids) >> np.uint64(64 - keys.PREFIX_BITS)
@@ -193,7 +193,7 @@ CONTROLS = {
     "catalog_off": Control(in_epochs),
     "uncommitted_reader": Control(lambda accepted, output: in_epochs(accepted, output, Dribbling)),
     "mark_first": Control(lambda accepted, output: in_epochs(accepted, output, MarkFirst)),
-    "bloom_alone": Control(lambda accepted, output: in_epochs(accepted, output, decided=filtered)),
+    "bloom_alone": Control(lambda accepted, output: in_epochs(accepted, output, decided=filter_ids)),
 }
 
 
@@ -228,7 +228,7 @@ def main(argv: list[str]) -> int:
             if (folder / f"{name}.go").exists():
                 for driver in CONTROLS[name].drivers:
                     if (name, driver) not in queries:
-                        queries[name, driver] = _started(spark, settings, name, driver)
+                        queries[name, driver] = _start(spark, settings, name, driver)
         for one, query in queries.items():
             for progress in query.recentProgress:
                 if progress["batchId"] > told.get(one, -1) and progress["numInputRows"] > 0:
@@ -239,7 +239,7 @@ def main(argv: list[str]) -> int:
         time.sleep(0.05)
 
 
-def _started(spark: SparkSession, settings: PipelineSettings, name: str, driver: str) -> Any:
+def _start(spark: SparkSession, settings: PipelineSettings, name: str, driver: str) -> Any:
     control, full = CONTROLS[name], f"{settings.pipeline}.{name}"
     own = "-".join(filter(None, (name, driver)))
     accepted = accepted_of(spark, settings, f"{full}.events", control.round_rows)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.evidence import crc_of_row
 from tests.harness.run_directory import RunDirectory
+from tests.harness.sends import crc_of_row
 
 SINK = "accepted"
 Place = tuple[int, int]
@@ -26,7 +26,7 @@ class Found:
     retracted: int = 0
 
 
-def committed(
+def read_committed(
     run: RunDirectory, rows: Iterator[Mapping[str, Any]], sent: Collection[str], stop: threading.Event
 ) -> tuple[Found, set[Place]]:
     """Write what a late reader of committed records sees, and count what is wrong with it.
@@ -55,7 +55,7 @@ def committed(
     return Found(duplicated=len(places) - len(seen), missing=len(set(sent) - seen)), places
 
 
-def uncommitted(
+def read_uncommitted(
     run: RunDirectory,
     messages: Iterator[Message],
     places: Collection[Place],

@@ -17,7 +17,7 @@ from tests.harness.adapters.drivers import SIGKILL, Drivers, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.controls.names import QUICK, NegativeControl, Shows
-from tests.harness.controls.observed import SINK, Found, committed, uncommitted
+from tests.harness.controls.observed import SINK, Found, read_committed, read_uncommitted
 from tests.harness.controls.shape import TRIES, shape_of
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
@@ -138,7 +138,7 @@ class _Player:
             self.drivers.arm(SIGKILL)
         ends = self.topics.ends(out)
         before = set(self.drivers.executors())
-        batches = self._told()
+        batches = self._count_batches()
         sender.send(records)
         self._sent += len(records)
         self._ids |= {one.id for one in records if one.id is not None}
@@ -160,10 +160,10 @@ class _Player:
     def _look(self, own: RunDirectory) -> Found:
         """Write what the readers see now, over what they saw in the round before."""
         out = f"{self.prefix}.{SINK}"
-        found, places = committed(own, self.topics.read(out, self.stop), self._ids, self.stop)
+        found, places = read_committed(own, self.topics.read(out, self.stop), self._ids, self.stop)
         if self.control.shows != "retracted":
             return found
-        return uncommitted(own, self.topics.read_uncommitted(out, self.stop), places, self.stop)
+        return read_uncommitted(own, self.topics.read_uncommitted(out, self.stop), places, self.stop)
 
     def _faults(self, history: History, victims: list[Struck], before: set[str], batches: int) -> bool:
         """Write down what each kill came to; whether one hit."""
@@ -217,7 +217,7 @@ class _Player:
     def _mine(self) -> list[dict[str, Any]]:
         return [e for e in self.watch.seen if e["event"] == "batch" and e["control"] == self.control.name]
 
-    def _told(self) -> int:
+    def _count_batches(self) -> int:
         with self.watch.changed:
             return len(self._mine())
 

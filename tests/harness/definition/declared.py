@@ -38,7 +38,7 @@ class NotJudgedError(Exception):
     """A declaration of which nothing can be judged; the message says why."""
 
 
-def declared(pipeline: Pipeline) -> dict[str, Any]:
+def describe(pipeline: Pipeline) -> dict[str, Any]:
     """The declaration as JSON: what the reference needs, settings that it gives, and names of all sinks.
 
     Raises:
@@ -59,13 +59,13 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
             "by": each.by,
             "values": {name: (value.merge, value.column) for name, value in each.values.items()},
         }
-        if (why := _unjudged_windows(each)) is not None:
+        if (why := _why_unjudged_windows(each)) is not None:
             left_out[each.to.name] = why
         else:
             sinks.append(_sink(pipeline, each.to, each.name, recorded))
         sinks += [_sink(pipeline, each.totals, each.name, recorded, totals=True)] if each.totals else []
     for to in pipeline.rows:
-        if (why := _unjudged(to)) is not None:
+        if (why := _why_unjudged(to)) is not None:
             left_out[to.name] = why
         else:
             sinks.append(_sink(pipeline, to, "rows", recorded))
@@ -91,7 +91,7 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _unjudged_windows(each: Windowed) -> str | None:
+def _why_unjudged_windows(each: Windowed) -> str | None:
     """Why a sink of aggregates cannot be compared; None where it can."""
     to = each.to
     if isinstance(to, ToKafka) and to.value:
@@ -99,7 +99,7 @@ def _unjudged_windows(each: Windowed) -> str | None:
     return "its columns leave key and window out" if to.columns and {each.by, WINDOW_START} - {*to.columns} else None
 
 
-def _unjudged(to: Destination) -> str | None:
+def _why_unjudged(to: Destination) -> str | None:
     """Why a sink of rows cannot be compared; None where it can."""
     if isinstance(to, ToKafka):
         return _NO_JSON if to.value else None
@@ -122,7 +122,7 @@ def _sink(pipeline: Pipeline, to: Destination, of: str, recorded: set[str], tota
     }
 
 
-def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """What the transform makes of records, a line each, in no order."""
     from effectively_once import trial_session  # noqa: PLC0415 - the declaration needs no Spark
     from effectively_once.epoch import rows  # noqa: PLC0415
@@ -141,7 +141,7 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         for one in source
     ]
     judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
-    values = {(one["topic"], one["partition"], one["offset"]): _told(_bytes(one["value"])) for one in source}
+    values = {(one["topic"], one["partition"], one["offset"]): _as_dead_letter(_bytes(one["value"])) for one in source}
     for row in judged.to_pylist():
         place = tuple(row.pop(name) for name in COORDINATES.names)
         reason = row.pop("reason")
@@ -152,7 +152,7 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
 
 
-def _told(value: bytes | None) -> tuple[str | None, str]:
+def _as_dead_letter(value: bytes | None) -> tuple[str | None, str]:
     """As a dead letter has it: a tombstone's null stays null."""
     return (None, TEXT) if value is None else as_text(value)
 
@@ -166,11 +166,11 @@ def main(arguments: Sequence[str]) -> int:
     what, job, *paths = arguments
     pipeline = imported(job)
     if what == "declaration":
-        sys.stdout.write(orjson.dumps(declared(pipeline)).decode() + "\n")
+        sys.stdout.write(orjson.dumps(describe(pipeline)).decode() + "\n")
         return 0
     source, told = map(Path, paths)
     with LinesWriter(told) as lines:
-        for line in given(pipeline, list(read_lines(source))):
+        for line in transform_all(pipeline, list(read_lines(source))):
             lines.write(line)
     return 0
 

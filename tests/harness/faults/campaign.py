@@ -109,7 +109,7 @@ class Campaign(threading.Thread):
         """Strike; what goes wrong here is kept for the run to raise, and judged as missing faults."""
         try:
             for planned in self._planned:
-                hit = self._tried(planned)
+                hit = self._try(planned)
                 if self._broken_off.is_set():
                     return
                 if not hit:
@@ -140,7 +140,7 @@ class Campaign(threading.Thread):
         # Again: a fault may have struck between the two.
         self._arsenal.close()
 
-    def _tried(self, planned: PlannedFault) -> bool:
+    def _try(self, planned: PlannedFault) -> bool:
         """Every try that it takes and that there is time for; whether one of them hit."""
         for attempt in range(1 + REARMED):
             # One whose delay outlasted the epoch comes sooner in the next.
@@ -171,20 +171,20 @@ class Campaign(threading.Thread):
             fault.disarm()
             return Came.MISSED
         self.waiting.clear()
-        if not self._delayed(planned.after_s, event):
+        if not self._delay(planned.after_s, event):
             fault.disarm()
-            return self._missed(planned, event["epoch"], f"it was over {planned.after_s:g} s later")
+            return self._note_miss(planned, event["epoch"], f"it was over {planned.after_s:g} s later")
         try:
             struck = fault.strike(event)
         except NoProcessError as error:
-            return self._missed(planned, event["epoch"], str(error))
+            return self._note_miss(planned, event["epoch"], str(error))
         if not struck:
-            return self._missed(planned, event["epoch"], "there was nobody to strike")
+            return self._note_miss(planned, event["epoch"], "there was nobody to strike")
         self._history.record("phase", t=struck[0][1], phase="inject")
         self._history.record("phase", phase="impact")
-        return self._settled(fault, planned, event, struck)
+        return self._settle(fault, planned, event, struck)
 
-    def _delayed(self, seconds: float, event: Mapping[str, Any]) -> bool:
+    def _delay(self, seconds: float, event: Mapping[str, Any]) -> bool:
         """Let so much time pass after an announcement; whether the epoch still runs then."""
         if not seconds:
             return True
@@ -201,7 +201,7 @@ class Campaign(threading.Thread):
     def _published_since(self, event: Mapping[str, Any]) -> bool:
         return bool(self._watch.announced("epoch", event["t"], epoch=event["epoch"], state="published"))
 
-    def _settled(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
+    def _settle(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
         epoch: int = event["epoch"]
         # All were struck by then. Of several the first may be gone long before.
@@ -230,7 +230,7 @@ class Campaign(threading.Thread):
             "process_before": SEPARATOR.join(victims),
             **({} if healed_at is None else {"healed_at": healed_at}),
         }
-        self._recovered(told)
+        self._await_recovery(told)
         if not fault.lasting:
             self._history.record("phase", phase="heal")
         after: list[str] = []
@@ -259,7 +259,7 @@ class Campaign(threading.Thread):
         self._report(planned, epoch, victims, told, came)
         return came
 
-    def _recovered(self, told: Mapping[str, Any]) -> None:
+    def _await_recovery(self, told: Mapping[str, Any]) -> None:
         """Wait for an epoch that was declared or done again after a fault, or until it is known that none comes."""
         granted = 0
 
@@ -280,7 +280,7 @@ class Campaign(threading.Thread):
         fields = {name: told[name] for name in Evidence.model_fields if name in told}
         return Aftermath(Evidence(**fields), self._watch.seen)
 
-    def _missed(self, planned: PlannedFault, epoch: int, why: str) -> Came:
+    def _note_miss(self, planned: PlannedFault, epoch: int, why: str) -> Came:
         done = f"{SAID[planned.strike.kind]} {planned.strike.target}"
         self._say(f"… {done} in epoch {epoch} at {planned.phase}: missed, {why}")
         return Came.MISSED

@@ -10,8 +10,8 @@ from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.driver import running, taken_over
-from tests.harness.faults.fault import Lasting, named, now_ms, process_of
+from tests.harness.faults.driver import find_successor, running
+from tests.harness.faults.fault import Lasting, name_process, now_ms, process_of
 from tests.harness.faults.healing import Debt, Healing
 
 STEPS_S = (120, -120, 3600, -3600)
@@ -59,7 +59,7 @@ class SteppedClock(Lasting):
         self._healed_at: int | None = None
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        who = named(process_of(running(self._drivers).pid))
+        who = name_process(process_of(running(self._drivers).pid))
         self._former = list(self._drivers.last_words)
         self._healing.strike(self._debt, self._step)
         self._struck = who, now_ms()
@@ -79,7 +79,7 @@ class SteppedClock(Lasting):
             return []
         pid = self._drivers.driver
         who = identity(pid) if isinstance(pid, int) else None
-        return [who] if who == self._struck[0] else taken_over(self._drivers, self._watch, *self._struck)
+        return [who] if who == self._struck[0] else find_successor(self._drivers, self._watch, *self._struck)
 
     def landed(self) -> bool:
         """Whether a driver showed that it saw the step: by the date of what it announced, or in its last words."""

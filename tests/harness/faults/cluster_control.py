@@ -13,7 +13,7 @@ from tests.harness.adapters.cluster import ready
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
-from tests.harness.faults.fault import Lasting, missed, now_ms
+from tests.harness.faults.fault import Lasting, as_miss, now_ms
 from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 API_OUTAGE_S, DNS_OUTAGE_S = 60.0, 60.0
@@ -41,7 +41,7 @@ class StoppedControl(Lasting):
 
     def arm(self) -> None:
         """Find its processes. Raises ClusterTimeoutError."""
-        self._part.cluster.wait_for(f"{self._part.what} to be ready", self._serves, READY_S, self._part.seen)
+        self._part.cluster.wait_for(f"{self._part.what} to be ready", self._serves, READY_S, self._part.describe)
         self._before = self._part.ready()
         found: dict[str, dict[int, str]] = defaultdict(dict)
         for pod in self._before:
@@ -62,7 +62,7 @@ class StoppedControl(Lasting):
         super().heal()
         what = f"{self._part.what} and the nodes to be well again"
         self._part.cluster.wait_for(
-            what, lambda: self._healing.ended.is_set() or self._serves(), READY_S, self._part.seen
+            what, lambda: self._healing.ended.is_set() or self._serves(), READY_S, self._part.describe
         )
 
     def after(self) -> list[str]:
@@ -82,7 +82,7 @@ class StoppedControl(Lasting):
 
     def _stop(self) -> None:
         for node, containers in self._found.items():
-            with missed(f"{self._part.what} was not stopped", EngineError):
+            with as_miss(f"{self._part.what} was not stopped", EngineError):
                 self._nodes.stop(node, containers, self._seconds + SPARE_S)
 
     def _continue(self) -> None:

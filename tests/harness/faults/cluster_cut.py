@@ -17,7 +17,7 @@ from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, rules
 from tests.harness.cut_sorts import Between, DrawnCut
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.cut import Cut
-from tests.harness.faults.fault import SEPARATOR, missed
+from tests.harness.faults.fault import SEPARATOR, as_miss
 from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import OPERATOR
 from tests.harness.results import BOTH, IN, OUT
@@ -57,7 +57,7 @@ class CutNetworks(Cut):
         if netns is None or not wanted:
             raise NoProcessError(f"the network of {who} or the address of its peer is not known")
         self._walls[netns] = is_first
-        with missed(f"the network of {who} was not cut", EngineError):
+        with as_miss(f"the network of {who} was not cut", EngineError):
             self._parties.network.drop(netns, wanted, self._mark, self._seconds + SPARE_S)
 
     def _mend(self) -> None:
@@ -133,7 +133,7 @@ class CutPods(CutNetworks):
         return tuple(dict.fromkeys((self._between.first, self._between.second)))
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        with missed(f"nothing was cut between {self._between.target}", ClusterError, EngineError, OSError, ValueError):
+        with as_miss(f"nothing was cut between {self._between.target}", ClusterError, EngineError, OSError, ValueError):
             if not self._choose(event):
                 self._look()
                 if not self._choose(event):

@@ -27,10 +27,10 @@ class EndedDriver(Fault):
         return [self._struck]
 
     def after(self) -> list[str]:
-        return taken_over(self._drivers, self._watch, *self._struck)
+        return find_successor(self._drivers, self._watch, *self._struck)
 
 
-def taken_over(drivers: SupervisedPods, watch: Watch, former: str, at: int) -> list[str]:
+def find_successor(drivers: SupervisedPods, watch: Watch, former: str, at: int) -> list[str]:
     """The driver that runs now, when it is another pod and has taken the chain over since."""
     try:
         pod = drivers.running()

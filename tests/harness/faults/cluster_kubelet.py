@@ -12,7 +12,7 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
 from tests.harness.adapters.kubelet import Kubelet
 from tests.harness.adapters.nodes import Nodes
-from tests.harness.faults.fault import missed, now_ms
+from tests.harness.faults.fault import as_miss, now_ms
 from tests.harness.faults.healing import SPARE_S, Debt
 from tests.harness.faults.stall import Stall
 from tests.harness.platform_sorts import KUBELET
@@ -53,13 +53,13 @@ class StalledKubelet(Stall):
             self._kubelet.find()
 
     def _stop(self, event: Mapping[str, Any]) -> Struck:
-        with missed("no kubelet was stopped", NoProcessError, ClusterError, EngineError):
+        with as_miss("no kubelet was stopped", NoProcessError, ClusterError, EngineError):
             if not self._kubelet.pid:
                 self._kubelet.find()
         node, processes = self._kubelet.node, {self._kubelet.pid: GROUP}
 
         def stop() -> int:
-            with missed("no kubelet was stopped", NoProcessError, ClusterError, EngineError):
+            with as_miss("no kubelet was stopped", NoProcessError, ClusterError, EngineError):
                 self._nodes.stop(node, processes, self._seconds + SPARE_S)
             return now_ms()
 

@@ -14,7 +14,7 @@ from tests.harness.adapters.parties import Parties, Party
 from tests.harness.adapters.pod_network import Netns
 from tests.harness.cut_sorts import OF_NODES, DrawnCut
 from tests.harness.faults.cluster_cut import CutNetworks
-from tests.harness.faults.fault import SEPARATOR, missed
+from tests.harness.faults.fault import SEPARATOR, as_miss
 from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import API_SERVER
 from tests.harness.schedule import PlannedFault
@@ -64,7 +64,7 @@ class CutKubelet(CutNetworks):
         self._netns = self._parties.network.of_node(self._kubelet.node)
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        with missed("no kubelet was cut off", ClusterError, EngineError, OSError, ValueError):
+        with as_miss("no kubelet was cut off", ClusterError, EngineError, OSError, ValueError):
             if self._netns is None:
                 self._look()
         return [self._kubelet.who, *(one.who for one in self._servers)]

@@ -53,7 +53,7 @@ class MovedLeaders(Fault):
         """Wait until every copy is in sync, and prepare who is to lead. Raises ClusterTimeoutError."""
         wait_ready(self._brokers, self._healing.ended)
         what = "every copy of the pipeline's partitions to be in sync"
-        self._brokers.cluster.wait_for(what, self._synchronous, READY_S, self._brokers.seen)
+        self._brokers.cluster.wait_for(what, self._synchronous, READY_S, self._brokers.describe)
         try:
             known = self._leaders.led()
             wanted = wanted_of(known)
@@ -81,7 +81,7 @@ class MovedLeaders(Fault):
 
     def endure(self) -> None:
         """Until the last of them has another leader; one that has none in time is no hit, and no miss of the others."""
-        self._moved(self._moving.keys(), SETTLED_S, every=True)
+        self._find_moved(self._moving.keys(), SETTLED_S, every=True)
 
     def heal(self) -> None:
         # Brokers that do not answer now have it done when the run ends.
@@ -129,13 +129,13 @@ class MovedLeaders(Fault):
             raise NoProcessError("every partition had another leader already when its step came")
         self._leaders.elect(moving)
         self._moving = moving
-        moved = self._moved(moving, SEEN_S, every=False)
+        moved = self._find_moved(moving, SEEN_S, every=False)
         if not moved:
             self._moving = {}
             raise NoProcessError(f"no partition had another leader {SEEN_S:.0f} s after the election")
         return moved
 
-    def _moved(self, partitions: Collection[Where], longest_s: float, *, every: bool) -> set[Where]:
+    def _find_moved(self, partitions: Collection[Where], longest_s: float, *, every: bool) -> set[Where]:
         """Those that have another leader: as soon as one has, or every one, or when the time is over."""
         deadline, moved = time.monotonic() + longest_s, set[Where]()
         while True:

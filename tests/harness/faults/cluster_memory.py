@@ -81,7 +81,7 @@ class StarvedExecutor(Fault):
         for pod in self._drivers.log.pods(EXECUTOR):
             with suppress(NoProcessError):
                 if pod.runs:
-                    self._armed[pod.uid] = self._entered(pod)
+                    self._armed[pod.uid] = self._enter(pod)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         pod = self._choose(event)
@@ -89,7 +89,7 @@ class StarvedExecutor(Fault):
             if pod is None or pod.role != EXECUTOR or not pod.runs:
                 raise NoProcessError(f"pod {event.get('pod')} does not run any more")
             self._pod, self._before = pod, {pod.who, *self._drivers.executors()}
-            armed = self._armed.get(pod.uid) or self._armed.setdefault(pod.uid, self._entered(pod))
+            armed = self._armed.get(pod.uid) or self._armed.setdefault(pod.uid, self._enter(pod))
             armed.word()
             at = armed.over(self._ended)
             self._see_why()
@@ -126,7 +126,7 @@ class StarvedExecutor(Fault):
             if time.monotonic() > deadline or self._ended.wait(LOOK_S):
                 raise NoProcessError(f"{self._pod.who} outlived the process that took its memory")
 
-    def _entered(self, pod: Pod) -> Starving:
+    def _enter(self, pod: Pod) -> Starving:
         asked = self._drivers.values.get("executors", {})
         limit_mib = int(asked.get("memoryMib", 0)) + int(asked.get("memoryOverheadMib", 0))
         if limit_mib == 0:

@@ -15,7 +15,7 @@ from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.server_pods import READY_S, ServerPod
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tenancy import OURS
-from tests.harness.faults.fault import Lasting, missed, now_ms
+from tests.harness.faults.fault import Lasting, as_miss, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 DOWN_S = 5.0
@@ -43,7 +43,7 @@ class RestartedNode(Lasting):
         self._after = ""
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        with missed("no node was struck", ClusterError):
+        with as_miss("no node was struck", ClusterError):
             # Of several, the one with most of ours on it: its failure is the greatest.
             on = {node: self._nodes.pods_on(node, OURS) for node in self._nodes.workers()}
         self._node = max(on, key=lambda node: len(on[node]), default="")
@@ -65,7 +65,7 @@ class RestartedNode(Lasting):
             f"node {self._node} to be well again",
             lambda: self._healing.ended.is_set() or self._well(),
             READY_S,
-            self._seen,
+            self._describe,
         )
 
     def after(self) -> list[str]:
@@ -91,7 +91,7 @@ class RestartedNode(Lasting):
         there = [pod for pod in self._nodes.pods_on(self._node, OURS) if pod.uid in former]
         return [pod.who for pod in there if pod.who == former[pod.uid] or not pod.ready]
 
-    def _seen(self) -> object:
+    def _describe(self) -> object:
         try:
             return self._unwell()
         except (ClusterError, OSError) as error:

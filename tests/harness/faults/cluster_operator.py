@@ -15,7 +15,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.faults.cluster_driver import taken_over
+from tests.harness.faults.cluster_driver import find_successor
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Debt, Healing
@@ -80,7 +80,7 @@ class OperatorWithDriver(Fault):
             "the operator to be ready again",
             lambda: self._healing.ended.is_set() or bool(self._fresh()),
             READY_S,
-            self._operator.seen,
+            self._operator.describe,
         )
 
     def heal(self) -> None:
@@ -88,7 +88,7 @@ class OperatorWithDriver(Fault):
 
     def after(self) -> list[str]:
         """Driver and operator that work in their places."""
-        driver, operator = taken_over(self._drivers, self._watch, *self._driver), self._fresh()
+        driver, operator = find_successor(self._drivers, self._watch, *self._driver), self._fresh()
         return [*driver, *operator] if driver and operator else []
 
     def evidence(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from infra.cluster.api import ClusterError
 from tests.harness.adapters.armed import ArmedSignal
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.server_pods import READY_S, Pick, ServerPod, ServerPods
-from tests.harness.faults.fault import Fault, missed, now_ms
+from tests.harness.faults.fault import Fault, as_miss, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 FALL_S, POLL_S = 10.0, 0.05
@@ -31,7 +31,7 @@ def wait_ready(server: ServerPods, ended: threading.Event, longest_s: float = RE
             return ended.is_set() or len(server.ready()) >= server.count
         return False
 
-    server.cluster.wait_for(f"the {server.what} to be ready", holds, longest_s, server.seen)
+    server.cluster.wait_for(f"the {server.what} to be ready", holds, longest_s, server.describe)
 
 
 class PickedServer:
@@ -44,14 +44,14 @@ class PickedServer:
 
     Attributes:
         pick: who chooses.
-        told: what history is to tell of why it is this one.
+        why: what history is to tell of why it is this one.
     """
 
     def __init__(self, server: ServerPods, pick: Pick | None, ended: threading.Event) -> None:
         self._server, self._ended = server, ended
         self.pick: Pick = pick or server.picked
         self._pod: ServerPod | None = None
-        self.told: Mapping[str, Any] = {}
+        self.why: Mapping[str, Any] = {}
 
     def wait_ready(self) -> None:
         """Wait until every pod serves. Raises ClusterTimeoutError."""
@@ -59,9 +59,9 @@ class PickedServer:
 
     def choose(self, event: Mapping[str, Any]) -> ServerPod:
         """The one to strike. Raises NoProcessError."""
-        with missed(f"the {self._server.what} was not struck", ClusterError):
+        with as_miss(f"the {self._server.what} was not struck", ClusterError):
             picked = self.pick(event)
-        self._pod, self.told = picked.pod, picked.told
+        self._pod, self.why = picked.pod, picked.why
         return picked.pod
 
     def present(self) -> list[str]:
@@ -113,7 +113,7 @@ class EndedServerPod(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
             pod = self._before = self.picked.choose(event)
-            with missed(f"the {self._server.what} was not struck", ClusterError):
+            with as_miss(f"the {self._server.what} was not struck", ClusterError):
                 self._there = {one.who for one in self._server.pods()}
                 at = self._kill(pod) if self._kind == SIGKILL else self._delete(pod)
         finally:
@@ -125,7 +125,7 @@ class EndedServerPod(Fault):
         """Until it serves again, from a container that is not the struck one. Raises ClusterTimeoutError."""
         what = f"{self._before.name} of the {self._server.what} to be ready again"
         self._server.cluster.wait_for(
-            what, lambda: self._healing.ended.is_set() or self._back(), READY_S, self._server.seen
+            what, lambda: self._healing.ended.is_set() or self._back(), READY_S, self._server.describe
         )
 
     def heal(self) -> None:
@@ -137,7 +137,7 @@ class EndedServerPod(Fault):
     def evidence(self) -> dict[str, Any]:
         if self._after is None:
             return {}
-        told = {"restarts": self._after.restarts, "node": self._after.node, **self.picked.told}
+        told = {"restarts": self._after.restarts, "node": self._after.node, **self.picked.why}
         # The successor of a deleted pod has no former container.
         return told | ({"ended_as": self._after.ended_as} if self._after.ended_as else {})
 

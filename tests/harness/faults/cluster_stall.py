@@ -31,7 +31,7 @@ class StalledPod(Stall):
     def __init__(self, drivers: SupervisedPods, cluster: Cluster, held: Held, **owed: Any) -> None:
         super().__init__(drivers, owed.pop("role", held.what), **owed)
         self._cluster, self._held = cluster, held
-        self._stopped: StoppedPod[Any] = StoppedPod(self._role, self._entered, self._healing)
+        self._stopped: StoppedPod[Any] = StoppedPod(self._role, self._enter, self._healing)
 
     def arm(self) -> None:
         """Wait until all are there, and open a session in each pod that may be struck. Raises ClusterTimeoutError."""
@@ -42,14 +42,14 @@ class StalledPod(Stall):
         self._stopped.disarm()
 
     def _stop(self, event: Mapping[str, Any]) -> Struck:
-        at = self._stopped.stop(lambda: self._chosen(event), self._number(event))
+        at = self._stopped.stop(lambda: self._choose(event), self._number(event))
         self._debt = self._stopped.debt
         return self._named(self._stopped.pod), at
 
     def _gone(self) -> bool:
         return self._drivers.gone(self._stopped.pod.who)
 
-    def _entered(self, pod: Enterable) -> HeldPod:
+    def _enter(self, pod: Enterable) -> HeldPod:
         return HeldPod(self._cluster, pod, self._held, self._seconds + SPARE_S)
 
     def _named(self, pod: Enterable) -> str:
@@ -68,5 +68,5 @@ class StalledPod(Stall):
         """The pods that may be struck."""
 
     @abstractmethod
-    def _chosen(self, event: Mapping[str, Any]) -> Enterable:
+    def _choose(self, event: Mapping[str, Any]) -> Enterable:
         """The one to strike. Raises NoProcessError, ClusterError."""

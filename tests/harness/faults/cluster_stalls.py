@@ -12,7 +12,7 @@ from tests.harness.adapters.pod_log import EXECUTOR, Pod
 from tests.harness.adapters.pod_shell import Enterable, ask_shell
 from tests.harness.adapters.server_pods import Pick, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.faults.cluster_driver import taken_over
+from tests.harness.faults.cluster_driver import find_successor
 from tests.harness.faults.cluster_server import PickedServer
 from tests.harness.faults.cluster_stall import StalledPod
 from tests.harness.faults.stall import StallOfServer
@@ -31,9 +31,9 @@ class StalledExecutorPod(StalledPod):
     def _there(self) -> Sequence[Pod]:
         return [pod for pod in self._drivers.log.pods(EXECUTOR) if pod.runs]
 
-    def _chosen(self, event: Mapping[str, Any]) -> Pod:
+    def _choose(self, event: Mapping[str, Any]) -> Pod:
         if event["event"] != "step":
-            return self._drawn(self._there())
+            return self._draw_one(self._there())
         pod = self._drivers.log.pod(str(event.get("pod_uid")))
         if pod is None or pod.role != EXECUTOR or not pod.runs:
             raise NoProcessError(f"pod {event.get('pod')} does not run any more")
@@ -46,8 +46,8 @@ class StalledExecutorPod(StalledPod):
 class StalledNeighbourPod(StalledExecutorPod):
     """An executor beside the one that announced a step."""
 
-    def _chosen(self, event: Mapping[str, Any]) -> Pod:
-        return self._drawn([pod for pod in self._there() if pod.uid != event.get("pod_uid")])
+    def _choose(self, event: Mapping[str, Any]) -> Pod:
+        return self._draw_one([pod for pod in self._there() if pod.uid != event.get("pod_uid")])
 
 
 class StalledWorkerPod(StalledExecutorPod):
@@ -102,14 +102,14 @@ class StalledDriverPod(StalledPod):
     def _there(self) -> Sequence[Pod]:
         return [self._drivers.running()]
 
-    def _chosen(self, event: Mapping[str, Any]) -> Pod:
+    def _choose(self, event: Mapping[str, Any]) -> Pod:
         return self._drivers.running()
 
     def _present(self) -> list[str]:
         with suppress(NoProcessError):
             if self._drivers.running().who == self._struck[0]:
                 return [self._struck[0]]
-        return taken_over(self._drivers, self._watch, *self._struck)
+        return find_successor(self._drivers, self._watch, *self._struck)
 
 
 class StalledServerPod(StallOfServer, StalledPod):
@@ -128,7 +128,7 @@ class StalledServerPod(StallOfServer, StalledPod):
         self._server, self._picked = server, PickedServer(server, pick, self._healing.ended)
 
     def evidence(self) -> dict[str, Any]:
-        return {**super().evidence(), **self._picked.told}
+        return {**super().evidence(), **self._picked.why}
 
     def _await(self) -> None:
         self._picked.wait_ready()
@@ -136,7 +136,7 @@ class StalledServerPod(StallOfServer, StalledPod):
     def _there(self) -> Sequence[Enterable]:
         return self._server.ready()
 
-    def _chosen(self, event: Mapping[str, Any]) -> Enterable:
+    def _choose(self, event: Mapping[str, Any]) -> Enterable:
         return self._picked.choose(event)
 
     def _gone(self) -> bool:

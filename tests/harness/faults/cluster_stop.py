@@ -30,7 +30,7 @@ class StoppedServerPod(Lasting):
     def __init__(self, server: ServerPods, seconds: float, *, healing: Healing, pick: Pick | None = None) -> None:
         super().__init__(healing, seconds)
         self._server, self.picked = server, PickedServer(server, pick, healing.ended)
-        self._stopped = StoppedPod(server.what, self._entered, healing)
+        self._stopped = StoppedPod(server.what, self._enter, healing)
 
     def arm(self) -> None:
         """Wait until it serves, and open a session in every pod. Raises ClusterTimeoutError."""
@@ -52,8 +52,8 @@ class StoppedServerPod(Lasting):
         return self.picked.present()
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._debt.lasted_s, **self.picked.told}
+        return {"stopped_s": self._debt.lasted_s, **self.picked.why}
 
-    def _entered(self, pod: ServerPod) -> HeldPod:
+    def _enter(self, pod: ServerPod) -> HeldPod:
         held = server_held(self._server.what, self._server.program, ALONE)
         return HeldPod(self._server.cluster, pod, held, self._seconds + SPARE_S)

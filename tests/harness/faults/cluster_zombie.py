@@ -15,7 +15,7 @@ from tests.harness.adapters.drivers import SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_log import Pod, driver_name
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.faults.cluster_driver import taken_over
+from tests.harness.faults.cluster_driver import find_successor
 from tests.harness.faults.driver import SAYS, STALE
 from tests.harness.faults.fault import Lasting
 from tests.harness.faults.healing import SPARE_S, Debt, Healing
@@ -153,7 +153,7 @@ class ZombiePod(Lasting):
         self._pay()
 
     def after(self) -> list[str]:
-        return taken_over(self._drivers, self._watch, *self._struck)
+        return find_successor(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
         return {"stopped_s": self._debt.lasted_s, "refusal": self._refusal}

@@ -9,7 +9,7 @@ from typing import Any
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cut_sorts import Between, DrawnCut
-from tests.harness.faults.fault import Lasting, named, now_ms
+from tests.harness.faults.fault import Lasting, name_process, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import Restartable, family, present
 
@@ -96,7 +96,7 @@ class CutLink(Cut):
         return present(self._server)
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        return [named(family(self._server)[0])]
+        return [name_process(family(self._server)[0])]
 
     def _sever(self) -> None:
         self._link.cut(self._drawn.direction)

@@ -34,7 +34,7 @@ class KilledDriver(Fault):
         return [self._struck]
 
     def after(self) -> list[str]:
-        return taken_over(self._drivers, self._watch, *self._struck)
+        return find_successor(self._drivers, self._watch, *self._struck)
 
 
 class ZombieDriver(Standstill):
@@ -68,7 +68,7 @@ class ZombieDriver(Standstill):
 
     def after(self) -> list[str]:
         """The driver that took over, once the zombie has ended."""
-        return [] if self._zombie.running() else taken_over(self._drivers, self._watch, *self._struck)
+        return [] if self._zombie.running() else find_successor(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
         return {**super().evidence(), "refusal": refusal(self._zombie)}
@@ -92,7 +92,7 @@ def refusal(ended: Child) -> str | None:
     return f"exit code {STALE_EXIT}: {told.strip()[:SAYS]}" if told and ended.status() == STALE_EXIT else None
 
 
-def taken_over(drivers: SupervisedDrivers, watch: Watch, former: str, at: int) -> list[str]:
+def find_successor(drivers: SupervisedDrivers, watch: Watch, former: str, at: int) -> list[str]:
     """The driver that runs now, when it is another one and has taken the chain over."""
     pid = drivers.driver
     who = identity(pid) if pid is not None else None

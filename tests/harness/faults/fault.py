@@ -105,7 +105,7 @@ class Lasting(Fault):
 
 
 @contextmanager
-def missed(what: str, *errors: type[Exception]) -> Iterator[None]:
+def as_miss(what: str, *errors: type[Exception]) -> Iterator[None]:
     """Have errors of these sorts within mean that nobody was struck. Raises NoProcessError, with `what` before."""
     try:
         yield
@@ -113,15 +113,15 @@ def missed(what: str, *errors: type[Exception]) -> Iterator[None]:
         raise NoProcessError(f"{what}: {error}") from error
 
 
-def killed(process: psutil.Process) -> Struck:
+def kill(process: psutil.Process) -> Struck:
     """SIGKILL a process. Raises NoProcessError when it has ended."""
-    who = named(process)
-    with missed(who, psutil.NoSuchProcess):
+    who = name_process(process)
+    with as_miss(who, psutil.NoSuchProcess):
         process.kill()
     return who, now_ms()
 
 
-def named(process: psutil.Process) -> str:
+def name_process(process: psutil.Process) -> str:
     """As history names it, pid@start time. Raises NoProcessError when it has ended."""
     who = identity(process.pid)
     if who is None or not process.is_running():
@@ -131,7 +131,7 @@ def named(process: psutil.Process) -> str:
 
 def process_of(pid: int) -> psutil.Process:
     """The process of a number. Raises NoProcessError when there is none."""
-    with missed(f"there is no process {pid}", psutil.NoSuchProcess):
+    with as_miss(f"there is no process {pid}", psutil.NoSuchProcess):
         return psutil.Process(pid)
 
 

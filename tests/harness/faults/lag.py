@@ -13,7 +13,7 @@ from typing import Any, Self
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.driver import taken_over
+from tests.harness.faults.driver import find_successor
 from tests.harness.faults.fault import Lasting, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.lag_sorts import GATEWAY, HELD_BACK, PARTITION
@@ -43,7 +43,7 @@ class AwayDriver(Lasting):
         return [self._struck]
 
     def after(self) -> list[str]:
-        return taken_over(self._drivers, self._watch, *self._struck)
+        return find_successor(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
         return {"planned_s": self._seconds}

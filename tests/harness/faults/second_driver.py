@@ -11,7 +11,7 @@ from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.driver import STALE_S, KilledDriver, refusal, running
-from tests.harness.faults.fault import named, now_ms, process_of
+from tests.harness.faults.fault import name_process, now_ms, process_of
 
 
 class SecondDriver(KilledDriver):
@@ -37,7 +37,7 @@ class SecondDriver(KilledDriver):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         self._first = running(self._drivers)
-        self._struck = named(process_of(self._first.pid)), now_ms()
+        self._struck = name_process(process_of(self._first.pid)), now_ms()
         self._drivers.start_beside()
         return [self._struck]
 

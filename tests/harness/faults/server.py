@@ -11,7 +11,7 @@ import psutil
 
 from infra.embedded.process import descendants, identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
-from tests.harness.faults.fault import Lasting, killed, process_of
+from tests.harness.faults.fault import Lasting, kill, process_of
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.stopped import Standstill
 
@@ -78,7 +78,7 @@ class KilledServer(Lasting):
         return [who for who in present(self._server) if who != self._who]
 
     def _blow(self, processes: list[psutil.Process]) -> Struck:
-        struck = killed(processes[0])
+        struck = kill(processes[0])
         for one in processes[1:]:
             with suppress(psutil.NoSuchProcess):
                 one.kill()

@@ -124,7 +124,7 @@ class SlowedServer(Lasting):
             "slowed_s": self._slowed_s,
             "delay_ms": self._delay_ms,
             "latency_ms": self._latencies(),
-            **self._server.told,
+            **self._server.why,
         }
 
     def _slow(self, family: Sequence[psutil.Process]) -> None:

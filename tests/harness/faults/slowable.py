@@ -10,7 +10,7 @@ import psutil
 from infra.embedded.process import descendants
 from tests.harness.adapters.container import find_first
 from tests.harness.faults.cluster_server import PickedServer
-from tests.harness.faults.fault import named
+from tests.harness.faults.fault import name_process
 from tests.harness.faults.server import Restartable, family, present
 
 
@@ -27,14 +27,14 @@ class Slowable(Protocol):
         """Who is there now, as history names it."""
 
     @property
-    def told(self) -> Mapping[str, Any]:
+    def why(self) -> Mapping[str, Any]:
         """What history is to tell of why it is this one."""
 
 
 class SlowableServer:
     """A server of the embedded stack: there is one."""
 
-    told: ClassVar[Mapping[str, Any]] = {}
+    why: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, server: Restartable) -> None:
         self._server = server
@@ -45,7 +45,7 @@ class SlowableServer:
     def family(self, event: Mapping[str, Any]) -> tuple[str, list[psutil.Process]]:
         """See Slowable."""
         processes = family(self._server)
-        return named(processes[0]), processes
+        return name_process(processes[0]), processes
 
     def present(self) -> list[str]:
         """See Slowable."""

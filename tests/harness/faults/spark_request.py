@@ -42,7 +42,7 @@ class EndedBySpark(Fault):
         if answer is None or ENDED not in answer:
             why = "no answer" if answer is None else answer.get(MISSED)
             raise NoProcessError(f"the driver did not carry out {self._kind}: {why}")
-        self._ended = self._named(answer[ENDED], answer)
+        self._ended = self._name(answer[ENDED], answer)
         return [(self._ended, answer[AT])]
 
     def after(self) -> list[str]:
@@ -51,7 +51,7 @@ class EndedBySpark(Fault):
         if SAYS not in answer:
             lost = MISSED in answer or self._drivers.driver != self._asked
             return [self._ended] if lost else []
-        return [self._named(answer[BY], answer) if answer[BY] else self._ended]
+        return [self._name(answer[BY], answer) if answer[BY] else self._ended]
 
     def landed(self) -> bool:
         """Whether Spark says that it was killed or failed, and that its work was begun again."""
@@ -62,7 +62,7 @@ class EndedBySpark(Fault):
         says = (self._requests.answer() or {}).get(SAYS)
         return {"spark_says": says} if says else {}
 
-    def _named(self, what: str, answer: Mapping[str, Any]) -> str:
+    def _name(self, what: str, answer: Mapping[str, Any]) -> str:
         # Every driver numbers its tasks and stages anew.
         return f"{what}@driver-{answer['driver']}"
 

@@ -89,7 +89,7 @@ class Stall(Lasting):
     def _replaced(self) -> bool:
         return bool(self._after) and self._struck[0] not in self._after
 
-    def _drawn(self, there: Sequence[_One]) -> _One:
+    def _draw_one(self, there: Sequence[_One]) -> _One:
         """One of several, by the plan. Raises NoProcessError: there is none."""
         if not there:
             raise NoProcessError(f"there is no {self._role} to stop")

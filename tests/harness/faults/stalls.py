@@ -13,7 +13,7 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.driver import taken_over
+from tests.harness.faults.driver import find_successor
 from tests.harness.faults.fault import process_of
 from tests.harness.faults.server import Restartable, family, present
 from tests.harness.faults.stall import StalledProcesses, StallOfServer
@@ -34,7 +34,7 @@ class StalledExecutor(StalledProcesses):
 
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
         there = executors(_driver(self._drivers.driver))
-        victim = executor_of(event["pid"]) if event["event"] == "step" else self._drawn(there)
+        victim = executor_of(event["pid"]) if event["event"] == "step" else self._draw_one(there)
         if victim is None:
             raise NoProcessError(f"no executor for worker {event['pid']}")
         return [victim, *([] if self._alone else descendants(victim.pid))]
@@ -70,7 +70,7 @@ class StalledWorker(StalledProcesses):
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
         if event["event"] == "step":
             return [process_of(event["pid"])]
-        return [self._drawn(workers(_driver(self._drivers.driver)))]
+        return [self._draw_one(workers(_driver(self._drivers.driver)))]
 
     def _present(self) -> list[str]:
         """Itself; when it has ended, one that announced since a step of its shard, or of any where none was named."""
@@ -105,7 +105,7 @@ class StalledDriver(StalledProcesses):
         pid = self._drivers.driver
         if isinstance(pid, int) and identity(pid) == self._struck[0]:
             return [self._struck[0]]
-        return taken_over(self._drivers, self._watch, *self._struck)
+        return find_successor(self._drivers, self._watch, *self._struck)
 
 
 class StalledServer(StallOfServer, StalledProcesses):

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from tests.harness.adapters.drivers import NoProcessError, Struck
-from tests.harness.faults.fault import Lasting, named, now_ms
+from tests.harness.faults.fault import Lasting, name_process, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 STANDS_S, POLL_S = 2.0, 0.002
@@ -32,7 +32,7 @@ class Stopped:
 
     def __init__(self, name: str, processes: Sequence[psutil.Process], healing: Healing) -> None:
         self._processes, self._healing = list(processes), healing
-        self._who = named(self._processes[0])
+        self._who = name_process(self._processes[0])
         self.debt = Debt(f"continue {name} {self._processes[0].pid}", self._continue)
 
     def stop(self) -> Struck:

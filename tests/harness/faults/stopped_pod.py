@@ -10,7 +10,7 @@ from infra.cluster.api import ClusterError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.held_pod import HeldPod
 from tests.harness.adapters.pod_shell import Enterable
-from tests.harness.faults.fault import missed
+from tests.harness.faults.fault import as_miss
 from tests.harness.faults.healing import Debt, Healing
 
 _Pod = TypeVar("_Pod", bound=Enterable)
@@ -63,7 +63,7 @@ class StoppedPod(Generic[_Pod]):
             NoProcessError: nobody was stopped, or all are continued.
         """
         try:
-            with missed(f"the {self._role} was not struck", ClusterError):
+            with as_miss(f"the {self._role} was not struck", ClusterError):
                 self.pod = choose()
                 self.held = self._armed.pop(who) if (who := self.pod.who) in self._armed else self._enter(self.pod)
         finally:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked, Choice, Treatment
-from tests.harness.faults.fault import Lasting, named, now_ms
+from tests.harness.faults.fault import Lasting, name_process, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import Restartable, family, present
 from tests.harness.mixture import ERRORS, LATE, LOST, NO_ROOM
@@ -85,7 +85,7 @@ class StoreAnswers(Lasting):
         self._debt = Debt("let the object store's answers pass again", link.calm)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        who = named(family(self._store)[0])
+        who = name_process(family(self._store)[0])
         self._healing.strike(self._debt, lambda: self._link.strike(self._choice))
         return [(who, now_ms())]
 

@@ -18,7 +18,7 @@ from tests.harness.adapters.coordinator_log import COMMITTED, note_state
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
-from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.fault import Fault, name_process, now_ms, process_of
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
 from tests.harness.schedule import PlannedFault
@@ -145,7 +145,7 @@ class RestartedServer(KilledServer):
         super().endure()
 
     def _blow(self, processes: list[psutil.Process]) -> Struck:
-        who = named(processes[0])
+        who = name_process(processes[0])
         processes[0].terminate()
         return who, now_ms()
 
@@ -209,7 +209,7 @@ class TakenId(Fault):
                 "log_level": 0,
             }
         )
-        self._event, who = event, named(process_of(event["pid"]))
+        self._event, who = event, name_process(process_of(event["pid"]))
         try:
             other.init_transactions(INIT_S)
         except KafkaException as error:

@@ -11,7 +11,7 @@ import psutil
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
-from tests.harness.faults.fault import Fault, killed, process_of
+from tests.harness.faults.fault import Fault, kill, process_of
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.stopped import Standstill
 
@@ -27,7 +27,7 @@ class KilledWorker(Fault):
         self._event: Mapping[str, Any] = {}
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        self._event, self._struck = event, killed(process_of(event["pid"]))
+        self._event, self._struck = event, kill(process_of(event["pid"]))
         return [self._struck]
 
     def after(self) -> list[str]:

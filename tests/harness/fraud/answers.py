@@ -11,7 +11,7 @@ UP, DOWN, BACK = "up", "down", "back"
 Row = Mapping[str, Any]
 
 
-def counted(asked: Sequence[Row]) -> dict[str, int]:
+def count(asked: Sequence[Row]) -> dict[str, int]:
     """Answers by status and by how the store was."""
     return dict(sorted(Counter(f"{one['status']}, store {one['store']}" for one in asked).items()))
 

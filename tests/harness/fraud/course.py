@@ -11,7 +11,7 @@ from typing import Any
 from infra.console import Console
 from infra.embedded.process import wait_for
 from tests.bench.facts import load
-from tests.experiments.ground import Cast
+from tests.experiments.stack import Cast
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.fraud.answers import BACK, DOWN, UP
@@ -92,12 +92,12 @@ class Course:
         self._ask(NO_ID)
 
     def _ask(self, id_: str) -> None:
-        self._answered(id_, *self.presenter.ask(id_), UP)
+        self._note_answer(id_, *self.presenter.ask(id_), UP)
 
     def _ask_away(self) -> None:
         """Ask once the store was killed: as long as it does not answer now it was away when the presenter asked it."""
         status, document = self.presenter.ask(FIRST)
-        self._answered(FIRST, status, document, DOWN if self.outputs.number() < 0 else BACK)
+        self._note_answer(FIRST, status, document, DOWN if self.outputs.number() < 0 else BACK)
 
-    def _answered(self, id_: str, status: int, document: Any, store: str) -> None:
+    def _note_answer(self, id_: str, status: int, document: Any, store: str) -> None:
         self.asked.write({"id": id_, "store": store, "status": status, "document": document})

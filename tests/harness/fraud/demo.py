@@ -75,7 +75,7 @@ class FraudDemo:
         directory = RunDirectory(path)
         planned = phases(self.seed, self.records, self.rate, self.kills, self.store_down_s)
         began_ms, sent_to_spark = time.time_ns() // 1_000_000, self.rate * TRIGGER_S if self.triggers else 0
-        self.console.say(f"run {path.relative_to(self.checkout)}, seed {self.seed}: {_told(planned)}")
+        self.console.say(f"run {path.relative_to(self.checkout)}, seed {self.seed}: {_describe(planned)}")
         directory.write_json(directory.manifest_path, self._manifest(planned, began_ms, sent_to_spark))
         point_latest(path)
         try:
@@ -133,5 +133,5 @@ class FraudDemo:
         return f'make demo JOB=fraud SEED={self.seed} ARGS="{options}"'
 
 
-def _told(planned: list[Phase]) -> str:
+def _describe(planned: list[Phase]) -> str:
     return ", ".join(f"{one.name} {one.records:,}" for one in planned)

@@ -1,11 +1,7 @@
-"""Judges a run of fraud detection from its files: the result store against what the broker acknowledged.
-
-`python -m tests.harness.fraud.judge runs/fraud/<run>` judges one again; exit code 0 pass, 1 fail, 2 unknown.
-"""
+"""Judges a run of fraud detection from its files: the result store against what the broker acknowledged."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +27,6 @@ DECISIONS, REFUSALS, ASKED = "decisions", "refusals", "asked"
 TAKEN = 501
 """Records that the aggregator takes at once at most, so many more than its bound can it hold."""
 TABLE, PAGE = "table.md", "page.html"
-WIDTH = 160
 _TODO = "take the run again from where it was recorded, or run again"
 Row = Mapping[str, Any]
 
@@ -73,7 +68,7 @@ def judge(run: Path) -> FraudResults:
         "git": manifest.git,
     }
     try:
-        results = _judged(RunDirectory(run), manifest, about)
+        results = _judge(RunDirectory(run), manifest, about)
     except EvidenceError as error:
         results = FraudResults(**about, verdict=Verdict.UNKNOWN, reasons=(str(error),))
     directory = RunDirectory(run)
@@ -83,7 +78,7 @@ def judge(run: Path) -> FraudResults:
     return results
 
 
-def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResults:
+def _judge(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResults:
     events = run.whole_events()
     sends = list(read_lines(run.sent_path))
     planned = sum(one["records"] for one in manifest.phases)
@@ -97,14 +92,14 @@ def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResu
         *wrong(wanted, decisions, refusals),
         *answers.wrong(asked, decisions, refusals),
         *_stood_still(kills),
-        *_held_too_much(kills, manifest.held_max),
+        *_find_held_too_much(kills, manifest.held_max),
     ]
     unknown = list(not_shown(manifest, kills, asked))
     return FraudResults(
         **about,
         verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
         counts=_counts(decisions, refusals),
-        answers=answers.counted(asked),
+        answers=answers.count(asked),
         due=dict(sorted(Counter(one.reason or "decided" for one in wanted).items())),
         phases=tuple(
             figures.phase(
@@ -171,7 +166,7 @@ def _stood_still(kills: Sequence[KillResult]) -> Iterator[str]:
             yield f"{one.waited} decisions waited for the analyzer {one.target} to come back"
 
 
-def _held_too_much(kills: Sequence[KillResult], held_max: int) -> Iterator[str]:
+def _find_held_too_much(kills: Sequence[KillResult], held_max: int) -> Iterator[str]:
     for one in kills:
         if one.held is not None and one.held >= held_max + TAKEN:
             yield f"{one.held} records were held while the {one.target} was away, and {held_max} may be"
@@ -221,21 +216,3 @@ def _by_place(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
 
 def _counts(decisions: Sequence[Row], refusals: Sequence[Row]) -> dict[str, int]:
     return dict(sorted(Counter([*("decided" for _ in decisions), *(row["reason"] for row in refusals)]).items()))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Judge the run that the command line names."""
-    if len(arguments) != 1:
-        sys.stderr.write("✗ name a run: python -m tests.harness.fraud.judge runs/fraud/<run>\n")
-        return 2
-    try:
-        results = judge(Path(arguments[0]))
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    sys.stdout.write(page.text(results))
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

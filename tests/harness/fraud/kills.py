@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.embedded.process import identity, wait_for
 from infra.embedded.spark import executor_of
-from tests.experiments.ground import Cast
+from tests.experiments.stack import Cast
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
@@ -49,11 +49,11 @@ class Strike(threading.Thread):
     def run(self) -> None:
         """Strike; what goes wrong is kept for the play to raise."""
         try:
-            self._struck_store() if self.target == STORE else self._struck_role()
+            self._strike_store() if self.target == STORE else self._strike_role()
         except BaseException as error:
             self.error = error
 
-    def _struck_store(self) -> None:
+    def _strike_store(self) -> None:
         fault = self._fall(Healing(lambda _: None))
         fault.arm()
         try:
@@ -65,15 +65,15 @@ class Strike(threading.Thread):
         # It takes decisions before anybody here is told that it does: since when, it says itself.
         began: list[int] = []
 
-        def told() -> bool:
+        def began_again() -> bool:
             began[:] = [one for one in [self._outputs.began_ms()] if one is not None and one > at]
             return bool(began)
 
-        wait_for("the result store that was started again", REPLACED_S, told)
+        wait_for("the result store that was started again", REPLACED_S, began_again)
         after = fault.after()
         self._record(who, at, after[0] if after else None, restarted_at=began[0])
 
-    def _struck_role(self) -> None:
+    def _strike_role(self) -> None:
         before = self._last("started")
         if before is None:
             raise NoProcessError(f"no executor runs the role {self.target}")

@@ -10,8 +10,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from effectively_once_jobs.fraud.store import SCHEMA
-from tests.experiments.ground import Database
 from tests.experiments.own_schema import OwnSchema
+from tests.experiments.stack import Database
 from tests.harness.fraud.judge import DECISIONS, REFUSALS
 from tests.harness.run_directory import RunDirectory
 
@@ -45,12 +45,12 @@ class Outputs:
 
     def number(self) -> int:
         """Records that have come to something; -1 while the store does not answer."""
-        found = self._told(_NUMBER)
+        found = self._ask_number(_NUMBER)
         return -1 if found is None else found
 
     def began_ms(self) -> int | None:
         """When the store's server that answers now was started, by its own clock; None while none answers."""
-        return self._told(_BEGAN)
+        return self._ask_number(_BEGAN)
 
     def write(self, run: RunDirectory) -> None:
         """Write all of it below `observed/`."""
@@ -65,7 +65,7 @@ class Outputs:
         with suppress(psycopg.OperationalError):
             self._schema.drop()
 
-    def _told(self, statement: str) -> int | None:
+    def _ask_number(self, statement: str) -> int | None:
         try:
             with self._store.connect() as connection:
                 row: tuple[Any, ...] | None = connection.execute(statement.encode()).fetchone()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from tests.bench.figure import drawn
+from tests.bench.figure import draw
 from tests.harness.fraud.results import EDGES_MS, ArmResult, FraudResults, KillResult, Latency, PhaseResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PHASES = (
     "phase",
@@ -65,6 +69,11 @@ def verdict(results: FraudResults) -> list[str]:
     return [f"{results.verdict.name}, seed {results.seed}. {results.claim}", *(f"  {one}" for one in results.reasons)]
 
 
+def show(results: FraudResults, out: Console) -> None:
+    """Print verdict, tables and reasons."""
+    out.print(text(results), markup=False, highlight=False, soft_wrap=True, end="")
+
+
 def text(results: FraudResults) -> str:
     """What a terminal shows: the tables with columns below each other, and a histogram of the quiet phase."""
     parts = ["\n".join(verdict(results))]
@@ -106,7 +115,7 @@ def html(results: FraudResults, command: str) -> str:
     for one in results.phases:
         if one.latency is not None:
             bars = {_edge(number): [float(count)] for number, count in enumerate(one.latency.bars)}
-            parts.append(f"<figure>{drawn(f'{one.name}, {one.rate} a second: ms', 'decisions', bars)}</figure>")
+            parts.append(f"<figure>{draw(f'{one.name}, {one.rate} a second: ms', 'decisions', bars)}</figure>")
     parts.append("<p>In pods of a cluster on this machine.</p>" if results.on == "cluster" else "")
     parts.append(f"<p>{escape(', '.join(f'{name} {value}' for name, value in results.machine.items()))}</p>")
     return (

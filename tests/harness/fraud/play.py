@@ -12,7 +12,7 @@ from typing import Any
 
 from effectively_once_jobs.fraud.roles import ROLES
 from infra.console import Console
-from tests.experiments.ground import Cast, Role
+from tests.experiments.stack import Cast, Role
 from tests.harness.fraud.course import Course
 from tests.harness.fraud.judge import ASKED
 from tests.harness.fraud.outputs import Outputs
@@ -53,13 +53,13 @@ class Play:
 
     def go(self) -> None:
         """Run it, and write its evidence."""
-        ground, presenter = self.scene.ground, self.scene.presenter
-        outputs, role = Outputs(ground.database), self._role()
+        stack, presenter = self.scene.stack, self.scene.presenter
+        outputs, role = Outputs(stack.database), self._role()
         outputs.make(cards())
         with ExitStack() as held:
             held.callback(outputs.drop)
             history = held.enter_context(History(self.directory.history_path))
-            topics = StampedTopics(ground.endpoints.kafka_bootstrap, ground.replication)
+            topics = StampedTopics(stack.endpoints.kafka_bootstrap, stack.replication)
             held.callback(topics.close)
             # The job's name for its scores is effectively_once_jobs.fraud.settings.
             topics.make([role.settings["topic"], f"{role.settings['pipeline']}.scores"])
@@ -77,17 +77,17 @@ class Play:
         shutil.rmtree(self.directory.path / "work" / "spark", ignore_errors=True)
 
     def _job(self, role: Role, history: History, outputs: Outputs, asked: LinesWriter) -> None:
-        ground = self.scene.ground
-        cast = ground.cast(self.directory, history, JOB, [role], executors=len(ROLES), memory_mib=self.scene.memory_mib)
+        stack = self.scene.stack
+        cast = stack.cast(self.directory, history, JOB, [role], executors=len(ROLES), memory_mib=self.scene.memory_mib)
         # Nobody asks for processor time here, and measuring it would take some from the decisions.
         cast = replace(cast, cpu=None)
-        with cast.followed(), self.directory.sent_writer() as lines:
+        with cast.following(), self.directory.sent_writer() as lines:
             with self.console.step("Spark places the roles", expected_s=20):
                 cast.start()
                 cast.watch.wait_for(
-                    "every role", lambda: _started(cast) == set(ROLES), ground.driver_s, cast.drivers[0].alive
+                    "every role", lambda: _started(cast) == set(ROLES), stack.driver_s, cast.drivers[0].alive
                 )
-            sender = Sender(ground.endpoints.kafka_bootstrap, role.settings["topic"], lines, self.stop)
+            sender = Sender(stack.endpoints.kafka_bootstrap, role.settings["topic"], lines, self.stop)
             course = Course(sender, cast, self.scene.fall, outputs, self.scene.presenter, asked, history, self.console)
             stream = self._records()
             for number, phase in enumerate(self.phases):
@@ -104,7 +104,7 @@ class Play:
         return records(self.seed, self.began_ms, due_ms)
 
     def _role(self) -> Role:
-        pipeline = self.scene.ground.pipeline(PIPELINE)
+        pipeline = self.scene.stack.pipeline(PIPELINE)
         windows: dict[str, Any] = {f"{name}_window_ms": window for name, window in WINDOWS_MS.items()}
         return Role(
             {"pipeline": pipeline, "topic": f"transactions_{pipeline}", "job": JOB},

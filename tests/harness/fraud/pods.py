@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from tests.experiments.in_pods import printed
 from tests.experiments.pods import pods
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.adapters.pod_database import secret_name
 from tests.harness.adapters.pod_presenter import PodPresenter
 from tests.harness.faults.cluster_server import EndedServerPod
-from tests.harness.fraud import page
 from tests.harness.fraud.demo import FraudDemo
+from tests.harness.fraud.page import show
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import NEEDS, Scene
 from tests.harness.play.room import Found
 from tests.harness.run_directory import RunDirectory
 
-if TYPE_CHECKING:
-    from rich.console import Console as Out
-
+__all__ = ["on_this_machine", "show"]
 RECORDS, RATE = 3_150, 50
 
 
@@ -46,11 +42,6 @@ def on_this_machine(seed: int, console: Console) -> FraudResults:
         return FraudDemo(CHECKOUT, "cluster", scene, seed, console, RECORDS, rate=RATE, triggers=False).run()
 
 
-def show(results: FraudResults, out: Out) -> None:
-    """Print verdict, tables and reasons."""
-    printed(page.text(results), out)
-
-
 @contextmanager
 def on_cluster(found: Found, seed: int, console: Console, directory: RunDirectory) -> Iterator[Scene]:
     """Room for a run on a cluster, and everything of it deleted afterwards.
@@ -59,8 +50,8 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
         NotDeployedError: there is no pipeline to take.
         RunError: the platform has no PostgreSQL.
     """
-    with pods(directory.path, seed, console, found, NEEDS) as ground:
-        stage, database = ground.stage, ground.database
+    with pods(directory.path, seed, console, found, NEEDS) as stack:
+        stage, database = stack.stage, stack.database
         presenter = PodPresenter(
             stage.cluster,
             f"{stage.run}-presenter",
@@ -69,4 +60,4 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
             database.inside,
             secret_name(stage.run),
         )
-        yield Scene(ground, presenter, lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing))
+        yield Scene(stack, presenter, lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing))

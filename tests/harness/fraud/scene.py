@@ -1,4 +1,4 @@
-"""Where fraud detection is played: a ground, the presenter beside it, and how its result store is killed."""
+"""Where fraud detection is played: a stack, the presenter beside it, and how its result store is killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from infra.console import Console
 from infra.embedded.spark import SparkHome
 from tests.experiments.embedded import embedded
-from tests.experiments.ground import Ground
+from tests.experiments.stack import Stack
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.server import KilledServer
@@ -39,14 +39,14 @@ class Scene:
     """What a play needs.
 
     Attributes:
-        ground: where the job runs.
+        stack: where the job runs.
         presenter: of its result store; not started yet.
         fall: makes the kill of the result store, which comes back whatever happens.
-        memory_mib: heap of an executor; None: what the ground gives.
+        memory_mib: heap of an executor; None: what the stack gives.
         home: for Spark's own triggers; None where they are not played.
     """
 
-    ground: Ground
+    stack: Stack
     presenter: Presenting
     fall: Callable[[Healing], Fault]
     memory_mib: int | None = None
@@ -65,16 +65,16 @@ def on_embedded(console: Console, store_down_s: float, directory: RunDirectory) 
     Raises:
         RunError: there is no PostgreSQL.
     """
-    with embedded(directory.path, console, NEEDS, quick=True) as ground:
-        store, code = ground.database, {"PYTHONPATH": str(ground.toolchain.wheel.installed)}
+    with embedded(directory.path, console, NEEDS, quick=True) as stack:
+        store, code = stack.database, {"PYTHONPATH": str(stack.toolchain.wheel.installed)}
         yield Scene(
-            ground,
+            stack,
             Presenter(store.url, directory.logs / "presenter.log", code),
             lambda healing: KilledServer(store, store_down_s, healing, threading.Event()),
             MEMORY_MIB,
             SparkHome(
-                ground.toolchain,
-                ground.endpoints,
+                stack.toolchain,
+                stack.endpoints,
                 directory.path,
                 master="local[4]",
                 memory_mib=MEMORY_MIB,

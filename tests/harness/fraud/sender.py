@@ -58,15 +58,15 @@ class Sender:
                 if self._stop.is_set():
                     raise InterruptedError("stopped while sending")
                 self._producer.poll(wait_s)
-            self._producer.produce(self._topic, value, key=key, on_delivery=self._delivered(phase, value))
+            self._producer.produce(self._topic, value, key=key, on_delivery=self._note_delivery(phase, value))
             self._producer.poll(0)
             sent(number + 1)
         left = self._producer.flush(FLUSH_S)
         if left or self.failed:
             raise RuntimeError(f"the broker did not acknowledge {left + self.failed} records")
 
-    def _delivered(self, phase: int, value: bytes) -> Callable[[KafkaError | None, Message], None]:
-        def told(error: KafkaError | None, message: Any) -> None:
+    def _note_delivery(self, phase: int, value: bytes) -> Callable[[KafkaError | None, Message], None]:
+        def note(error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 self.failed += 1
                 return
@@ -81,4 +81,4 @@ class Sender:
                 }
             )
 
-        return told
+        return note

@@ -65,9 +65,9 @@ def judge(run: Path, write: bool = True, second: Second | None = None, *, broke_
     if is_declared(case):
         case = DeclaredCase(RunDirectory(run))
     manifest = read_or(lambda: case.manifest, None)
-    second = second if _expected(case).seconded else None
+    second = second if _expect(case).seconded else None
     is_control = manifest is not None and manifest.control is not None
-    with ThreadPoolExecutor(1) as pool, _uncollected():
+    with ThreadPoolExecutor(1) as pool, _without_collection():
         ask = pool.submit(second, run).result if second is not None else None
         results = _judge_control(case, ask) if is_control else _judge_run(case, write, second, ask, broke_off)
     if write:
@@ -76,7 +76,7 @@ def judge(run: Path, write: bool = True, second: Second | None = None, *, broke_
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_collection() -> Iterator[None]:
     """Have no cycles looked for: evidence is millions of objects without any, each of which would be passed often."""
     enabled = gc.isenabled()
     gc.disable()
@@ -99,7 +99,7 @@ def _judge_run(
     outputs: dict[str, Output] = {}
     checked: list[faults.Checked] = []
     judged: list[tuple[Control, str | None]] = []
-    expected = _expected(case)
+    expected = _expect(case)
 
     def sinks(case: Case) -> Oracle:
         oracle, found = expected.sinks(case)
@@ -115,24 +115,24 @@ def _judge_run(
         return vacuity.controls(judged)
 
     oracles = [
-        protected(multiset.NAME, multiset.NUMBER, sinks, case),
-        protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
-        protected(chain.NAME, chain.NUMBER, expected.chain, case),
-        protected(messages.NAME, messages.NUMBER, messages.judge, case),
+        protect(multiset.NAME, multiset.NUMBER, sinks, case),
+        protect(quiet.NAME, quiet.NUMBER, quiet.judge, case),
+        protect(chain.NAME, chain.NUMBER, expected.chain, case),
+        protect(messages.NAME, messages.NUMBER, messages.judge, case),
         *refused.judge(case),
-        *(protected(*check, case) for check in expected.oracles(case)),
-        protected("workload", 0, vacuity.workload, case),
-        protected("acknowledged", 0, vacuity.unacknowledged, case),
-        protected("history", 0, lambda case: _history(case, broke_off), case),
-        protected("epochs", 0, vacuity.epochs, case),
-        protected("coverage", 0, expected.coverage, case),
-        *(protected(*check, case) for check in expected.guards),
-        protected("faults", 0, hits, case),
-        protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
-        protected("controls", 0, controls, case),
-        protected(bound.NAME, 0, bound.judge, case),
+        *(protect(*check, case) for check in expected.oracles(case)),
+        protect("workload", 0, vacuity.workload, case),
+        protect("acknowledged", 0, vacuity.demand_acknowledged, case),
+        protect("history", 0, lambda case: _history(case, broke_off), case),
+        protect("epochs", 0, vacuity.epochs, case),
+        protect("coverage", 0, expected.coverage, case),
+        *(protect(*check, case) for check in expected.guards),
+        protect("faults", 0, hits, case),
+        protect(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
+        protect("controls", 0, controls, case),
+        protect(bound.NAME, 0, bound.judge, case),
         *_agreement(case, ask, outputs),
-        protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
+        protect(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
     # Oracles by their numbers, then guards as they stand.
     oracles.sort(key=lambda one: (one.number == 0, one.number))
@@ -141,7 +141,7 @@ def _judge_run(
     return _results(case, verdict, oracles=oracles, outputs=outputs, checked=checked, controls=controls_found)
 
 
-def _expected(case: Case) -> Expectations:
+def _expect(case: Case) -> Expectations:
     return DECLARED if isinstance(case, DeclaredCase) else USER_COUNTS
 
 
@@ -164,7 +164,7 @@ def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]
     def both(case: Case) -> Oracle:
         return agreement.judge(ask, outputs, 0 if case.manifest.control else case.lost)
 
-    return [protected(agreement.NAME, agreement.NUMBER, both, case)]
+    return [protect(agreement.NAME, agreement.NUMBER, both, case)]
 
 
 def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
@@ -185,15 +185,15 @@ def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
         checked.extend(faults.check(case.events, chained=False))
         return vacuity.faults(case, checked)
 
-    oracles = [protected(multiset.NAME, multiset.NUMBER, sinks, case)]
+    oracles = [protect(multiset.NAME, multiset.NUMBER, sinks, case)]
     if case.manifest.shows == "retracted":
-        oracles.append(protected(monotone.NAME, monotone.NUMBER, monotone.judge, case))
+        oracles.append(protect(monotone.NAME, monotone.NUMBER, monotone.judge, case))
     guards = [
-        protected("workload", 0, vacuity.workload, case),
-        protected("acknowledged", 0, vacuity.unacknowledged, case),
-        protected("faults", 0, hits, case),
-        protected(own_history.NAME, 0, own_history.judge, case),
-        protected(own_history.KILL, 0, lambda case: own_history.kill(case, checked), case),
+        protect("workload", 0, vacuity.workload, case),
+        protect("acknowledged", 0, vacuity.demand_acknowledged, case),
+        protect("faults", 0, hits, case),
+        protect(own_history.NAME, 0, own_history.judge, case),
+        protect(own_history.KILL, 0, lambda case: own_history.kill(case, checked), case),
         *_agreement(case, ask, outputs),
     ]
     # Here a guard outweighs the oracle: a duplicate without a kill is not what the control claims to show.
@@ -223,7 +223,7 @@ def _belongs(manifest: Manifest, planned: PlannedControl) -> bool:
     return manifest.control == planned.name and planned.shows in (None, manifest.shows)
 
 
-def protected(name: str, number: int, check: Callable[[_C], Oracle], case: _C) -> Oracle:
+def protect(name: str, number: int, check: Callable[[_C], Oracle], case: _C) -> Oracle:
     """Run a checker; evidence that cannot be read, or a crash, makes it unknown."""
     try:
         return check(case)
@@ -244,7 +244,7 @@ def _results(
     controls: Sequence[Control],
 ) -> Results:
     manifest, found = read_or(lambda: case.manifest, None), [one.fault for one in checked]
-    sentence = _expected(case).claim
+    sentence = _expect(case).claim
     if manifest is not None and manifest.control is not None:
         said = manifest.claim
     else:
@@ -292,7 +292,7 @@ def _duration_s(case: Case) -> float:
 
 
 def _workload(case: Case) -> Workload:
-    return vacuity.counted(case.sends).model_copy(update={"sent": case.manifest.workload.sent})
+    return vacuity.count_workload(case.sends).model_copy(update={"sent": case.manifest.workload.sent})
 
 
 def _epochs(case: Case, backlog: Backlog | None) -> Epochs:

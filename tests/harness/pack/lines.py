@@ -89,7 +89,7 @@ def pack(lines: Iterable[bytes], references: References) -> dict[str, bytes]:
             put(NUMBERS + path, number, known_of_it)
 
     for line in lines:
-        text, values, facts = _told(line, references)
+        text, values, facts = _take_apart(line, references)
         turns = known.get(text) or of(Template(text))
         if turns.template.fill(values, facts) != line:
             # Blanks, a name that comes twice, another way to write a number: the line is kept as it is.
@@ -137,7 +137,7 @@ def unpack(contents: Mapping[str, bytes], references: References) -> Iterator[by
         yield turns.template.fill(values, facts)
 
 
-def _told(line: bytes, references: References) -> tuple[str, dict[str, Value], Facts]:
+def _take_apart(line: bytes, references: References) -> tuple[str, dict[str, Value], Facts]:
     """Template, numbers and facts of a line."""
     try:
         row = orjson.loads(line)

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from tests.harness.evidence import crc_of_row
 from tests.harness.pack.template import Facts, Value
+from tests.harness.sends import crc_of_row
 from tests.harness.wire import compact
 from tests.harness.workload.record import Planned, line_of, partition_of
 

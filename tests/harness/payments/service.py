@@ -69,13 +69,13 @@ class Payments:
                 "call": call,
             }
             if trouble == "unavailable":
-                return self._written(Entry(**told, outcome="unavailable"))
+                return self._write(Entry(**told, outcome="unavailable"))
             try:
                 outcome, balance = self.book.decide(call)
             except RefusedError as refused:
-                self._written(Entry(**told, outcome="refused", code=refused.code))
+                self._write(Entry(**told, outcome="refused", code=refused.code))
                 raise
-            return self._written(Entry(**told, outcome=outcome, balance=balance, late=trouble == "late"))
+            return self._write(Entry(**told, outcome=outcome, balance=balance, late=trouble == "late"))
 
     def cards(self) -> dict[str, dict[str, int]]:
         """Every account."""
@@ -87,7 +87,7 @@ class Payments:
         with self._lock:
             return self._journal.content()
 
-    def _written(self, entry: Entry) -> Entry:
+    def _write(self, entry: Entry) -> Entry:
         self._journal.append(entry)
         self._take(entry)
         return entry

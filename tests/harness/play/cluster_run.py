@@ -23,7 +23,7 @@ from tests.harness.faults.cluster_platform import Platform
 from tests.harness.manifest import code_of, manifest_of, planned_controls
 from tests.harness.play.deployed import Target
 from tests.harness.play.recorded import run_recorded
-from tests.harness.play.room import Found, staged
+from tests.harness.play.room import Found, make_room
 from tests.harness.play.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, Stage, names
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
@@ -108,7 +108,7 @@ class ClusterRun:
 
     def _play(self, directory: RunDirectory) -> None:
         programme, arsenal = self.programme, self.programme.arsenal
-        with staged(
+        with make_room(
             self.found,
             self.target,
             self.seed,

@@ -18,7 +18,7 @@ from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import Toolchain
 from tests.harness import with_requests
 from tests.harness.act import Act
-from tests.harness.adapters.driver_clock import DriverClock, clocked
+from tests.harness.adapters.driver_clock import DriverClock, with_clock
 from tests.harness.adapters.driver_metrics import ANY_PORT
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
@@ -136,7 +136,7 @@ class EmbeddedRun:
                 os.environ.update(ANY_PORT)
             requests = self._requests(directory)
             clock = self._clock(directory)
-            drivers = self._drivers(clocked(home, clock), watch, history, asked=requests is not None)
+            drivers = self._drivers(with_clock(home, clock), watch, history, asked=requests is not None)
             if self.conditions.repair:
                 drivers.way_out = self._way_out(home, drivers, directory).take
             settings = self._settings(stack, cuts, link, database)

@@ -42,7 +42,7 @@ def planned_faults(
     )
 
 
-def described(planned: Sequence[PlannedFault]) -> str:
+def describe(planned: Sequence[PlannedFault]) -> str:
     """A plan for people, a line a fault."""
     lines = []
     for number, one in enumerate(planned, 1):
@@ -56,4 +56,4 @@ def described(planned: Sequence[PlannedFault]) -> str:
 
 def show_plan(planned: Sequence[PlannedFault]) -> None:
     """Print a plan."""
-    sys.stdout.write(described(planned) + "\n")
+    sys.stdout.write(describe(planned) + "\n")

@@ -81,7 +81,7 @@ class Found:
 
 
 @contextmanager
-def staged(
+def make_room(
     found: Found,
     target: Target,
     seed: int,

@@ -249,9 +249,9 @@ class Stage:
         with History(directory.history_path) as history:
             # Settings are of the pipeline already, checked.
             laid = {name: own for name, own in (changes or {}).items() if name != "settings"}
-            values = laid_over(self._values(settings), laid)
+            values = lay_over(self._values(settings), laid)
             if any(one.strike.target == NEIGHBOURS for one in planned):
-                values = laid_over(values, {"environment": ENVIRONMENT})
+                values = lay_over(values, {"environment": ENVIRONMENT})
             if table is not None:
                 values = table.values(values, self.run)
             create = partial(self.create, settings, partitions, CREATE_S, **values)
@@ -333,7 +333,7 @@ class Stage:
         return int(self.target.values.get("source", {}).get("replication", 1))
 
 
-def laid_over(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def lay_over(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Values of a chart, some of them changed; of a group the entries that are named."""
     return {
         **values,

@@ -12,7 +12,7 @@ from tests.harness.checkers.recovery import BOUND_SAYS, bounds, by_sort, by_step
 from tests.harness.pack.archive import is_packed, name_of
 from tests.harness.report import matrix, recovery, typeset
 from tests.harness.report.controls import KINDS
-from tests.harness.report.listing import Listed, listed, page_of
+from tests.harness.report.listing import Listed, list_run, page_of
 from tests.harness.report.page import TEMPLATES, VERDICTS, outputs_of, sum_row, total
 from tests.harness.results import CAMPAIGNS, CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
@@ -104,7 +104,7 @@ def _different(directories: Sequence[Path]) -> list[Listed]:
     for path in directories:
         if not (path.is_dir() or is_packed(path)):
             raise CampaignError(f"there is no run directory {path}")
-        run = listed(path)
+        run = list_run(path)
         if run.manifest.get("control") is not None or path.resolve().parent.name == "controls":
             raise CampaignError(f"{path} is a control, no run of its own")
         # A copy has the same name: its faults and records would count twice.

@@ -57,7 +57,7 @@ def controls(results: dict[str, Any], manifest: dict[str, Any], recorded: dict[s
         entry = listed.get(name, {})
         must = text(entry.get("must")) or text(planned.get(name, {}).get("must")) or "fail"
         verdict = text(entry.get("verdict")) or "unknown"
-        found.append(Control(name, must, verdict, verdict == must, why(name), _showed(recorded.get(name))))
+        found.append(Control(name, must, verdict, verdict == must, why(name), _show(recorded.get(name))))
     return found
 
 
@@ -67,7 +67,7 @@ def why(name: str) -> str:
     return next((sentence for word, sentence in WHY if word in plain), OTHERWISE)
 
 
-def _showed(results: dict[str, Any] | None) -> str:
+def _show(results: dict[str, Any] | None) -> str:
     if not results:
         return "Its own results are not in the run directory."
     parts = []

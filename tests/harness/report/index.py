@@ -8,7 +8,7 @@ from urllib.parse import quote
 from tests.harness.pack.archive import is_packed, name_of
 from tests.harness.report import typeset
 from tests.harness.report.lenient import mapping, mappings, text, whole
-from tests.harness.report.listing import VERDICTS, Listed, listed, page_of
+from tests.harness.report.listing import VERDICTS, Listed, list_run, page_of
 from tests.harness.report.page import TEMPLATES
 from tests.harness.report.recording import read_object
 from tests.harness.run_directory import write_atomically
@@ -49,7 +49,7 @@ def render(runs: Path, *, kept: bool = False) -> str:
     folders = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
     if kept:
         folders += [path for folder in folders if not _parts(folder) for path in folder.iterdir()]
-    found = sorted((listed(path) for path in folders if _is_run(path)), key=_age)
+    found = sorted((list_run(path) for path in folders if _is_run(path)), key=_age)
     rows = [_row(run, runs, kept=kept) for run in reversed(found)]
     verdicts = [row["verdict"] for row in rows]
     counts = [(verdicts.count(verdict), verdict) for verdict in ("pass", "fail", "unknown") if verdict in verdicts]
@@ -90,10 +90,10 @@ def _parts(path: Path) -> list[dict[str, Any]]:
 
 
 def _age(run: Listed) -> tuple[float, str]:
-    return run.started_ms or _named(run.path.name), run.path.name
+    return run.started_ms or _moment_in(run.path.name), run.path.name
 
 
-def _named(name: str) -> float:
+def _moment_in(name: str) -> float:
     """Return the moment in a run's name, which says when it began though nothing of it can be read; else 0."""
     return typeset.moment_of(name[:15]) if _RUN.match(name) else 0.0
 
@@ -105,7 +105,7 @@ def _row(run: Listed, runs: Path, *, kept: bool) -> dict[str, Any]:
     return {
         "name": str(run.path.with_name(name_of(run.path)).relative_to(runs)) if kept else run.name,
         "link": quote(str(page.relative_to(runs))) if page else "",
-        "date": typeset.date(run.started_ms or _named(run.path.name)),
+        "date": typeset.date(run.started_ms or _moment_in(run.path.name)),
         "commit": run.commit,
         "stack": run.stack or typeset.NOT_KNOWN,
         "claim": next((said for name in SAYS for of in told if (said := text(of.get(name)))), ""),

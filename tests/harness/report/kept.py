@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from tests.harness.pack.archive import SUFFIX, name_of, unpack
 from tests.harness.pack.files import MANIFEST
-from tests.harness.report.listing import listed, page_beside
+from tests.harness.report.listing import list_run, page_beside
 from tests.harness.report.page import render
 from tests.harness.run_directory import write_atomically
 
@@ -26,7 +26,7 @@ def draw_all(folder: Path) -> Iterator[Path]:
 def draw(packed: Path) -> Path:
     """Draw the page of a kept run; returns where it lies. Raises PackError."""
     # Only what is wrong is followed to the records: a run that passed needs none of them.
-    lines_too = listed(packed).verdict != "pass"
+    lines_too = list_run(packed).verdict != "pass"
     with TemporaryDirectory(prefix="effectively-once-page-") as temporary:
         run = Path(temporary) / name_of(packed)
         run.mkdir()

@@ -97,18 +97,18 @@ def page_of(run: Path) -> Path | None:
     return next((run / name for name in PAGES if (run / name).is_file()), None)
 
 
-def listed(run: Path) -> Listed:
+def list_run(run: Path) -> Listed:
     """Read what a list shows of a run directory, or of a kept run; what cannot be read becomes a gap."""
     gaps: list[str] = []
     manifest, results = (
-        _packed(run, gaps) if is_packed(run) else (read_object(run / name, name, gaps) for name in _READ)
+        _read_packed(run, gaps) if is_packed(run) else (read_object(run / name, name, gaps) for name in _READ)
     )
     if not gaps and text(results.get("verdict")) not in VERDICTS:
         gaps.append(f"{RESULTS} holds no verdict.")
     return Listed(run, manifest, results, gaps)
 
 
-def _packed(run: Path, gaps: list[str]) -> Iterator[dict[str, Any]]:
+def _read_packed(run: Path, gaps: list[str]) -> Iterator[dict[str, Any]]:
     try:
         members = Pack.of(run).members
     except PackError as error:

@@ -27,13 +27,13 @@ def matrix(results: dict[str, Any]) -> Matrix:
     phases = sorted({phase for of in counts.values() for phase in of}, key=_place)
     rows = [
         (
-            f"{naming.role(target)}, {naming.done(kind)}",
+            f"{naming.role(target)}, {naming.name_deed(kind)}",
             [typeset.count(of[phase]) if phase in of else "" for phase in phases],
             typeset.count(sum(of.values())),
         )
         for (target, kind), of in sorted(counts.items(), key=lambda one: (naming.place(one[0][0]), one[0][1]))
     ]
-    return Matrix([_named(phase) for phase in phases], rows)
+    return Matrix([_name(phase) for phase in phases], rows)
 
 
 def _place(phase: str) -> tuple[int, str]:
@@ -41,5 +41,5 @@ def _place(phase: str) -> tuple[int, str]:
     return (_ORDER.index(phase) if phase in _ORDER else len(_ORDER), phase)
 
 
-def _named(phase: str) -> str:
+def _name(phase: str) -> str:
     return typeset.words(phase).replace(":", ": ") or typeset.NOT_KNOWN

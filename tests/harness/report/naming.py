@@ -60,16 +60,16 @@ PIPELINE = _ROLES[:8]
 """Roles of the pipeline's own processes; every other is a server, or a part of the machine."""
 
 
-def done(kind: str, signal: str = "") -> str:
+def name_deed(kind: str, signal: str = "") -> str:
     """Say what was done, by the kind of a fault."""
     said = _DONE.get(kind.lower()) or typeset.words(kind) or typeset.NOT_KNOWN
     return said if not signal or signal.lower() in said.lower() or kind in _DONE else f"{said} ({signal})"
 
 
-def done_for(fault: dict[str, Any]) -> str:
+def describe_deed(fault: dict[str, Any]) -> str:
     """Say what was done in one fault, and for how long whoever stood still did."""
     kind, still = text(fault.get("kind")), real(fault.get("stopped_s"))
-    said = done(kind, text(fault.get("signal")))
+    said = name_deed(kind, text(fault.get("signal")))
     if (lasted := real(fault.get("cut_s"))) is not None:
         return f"{said} {_WAYS.get(text(fault.get('direction')), '')} for {typeset.seconds(lasted)}".replace("  ", " ")
     if (lasted := real(fault.get("slowed_s"))) is not None:
@@ -83,9 +83,9 @@ def done_for(fault: dict[str, Any]) -> str:
     return f"{'SIGSTOP' if kind == 'sigstop' else said}, for {typeset.seconds(still)}"
 
 
-def told(fault: dict[str, Any]) -> str:
+def name_fault(fault: dict[str, Any]) -> str:
     """Say who was struck, and how."""
-    return f"{role(text(fault.get('target')))}: {done_for(fault)}"
+    return f"{role(text(fault.get('target')))}: {describe_deed(fault)}"
 
 
 def miss(fault: dict[str, Any]) -> str:

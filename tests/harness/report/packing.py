@@ -14,7 +14,7 @@ from tests.harness.pack.archive import pack as packed_of
 from tests.harness.pack.files import HISTORY, MANIFEST, OBSERVED, RESULTS, SENT
 from tests.harness.report import campaign
 from tests.harness.report.lenient import mapping, mappings, text
-from tests.harness.report.listing import Listed, listed
+from tests.harness.report.listing import Listed, list_run
 from tests.harness.report.recording import read_object
 from tests.harness.results import OWN_PIPELINE, CampaignResults
 from tests.harness.run_directory import write_atomically
@@ -45,7 +45,7 @@ class Private:
     value: str
     word: bool = False
 
-    def found(self, content: str) -> str | None:
+    def find(self, content: str) -> str | None:
         """Where it first stands, with what is around it; None when it does not."""
         pattern = re.escape(self.value)
         match = re.search(rf"(?<![\w-]){pattern}(?![\w-])" if self.word else pattern, content)
@@ -97,16 +97,16 @@ def pack(
         packed = Pack.of(run) if is_packed(run) else packed_of(run, by)
         for name, content in packed.texts():
             _check(Path(name_of(run), name), content, private)
-        files[_kept(run)] = run.read_bytes() if is_packed(run) else packed.compressed()
+        files[_path_of_kept(run)] = run.read_bytes() if is_packed(run) else packed.compressed()
     for folder in named:
         if (state := folder / SOAK_STATE).is_file():
             files[Path(SOAK_STATE)] = state.read_bytes()
             _check(Path(SOAK_STATE), files[Path(SOAK_STATE)], private)
     _within(files, limit)
-    return _written(files, runs, to, private, limit)
+    return _write(files, runs, to, private, limit)
 
 
-def _kept(run: Path) -> Path:
+def _path_of_kept(run: Path) -> Path:
     """The file of a kept run, in the folder of the evidence."""
     return Path(f"{name_of(run)}{SUFFIX}")
 
@@ -124,7 +124,7 @@ def _runs_of(named: Sequence[Path]) -> Iterator[Path]:
 
 def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
     """Raise where a run is no evidence."""
-    found = listed(run)
+    found = list_run(run)
     if found.gaps:
         raise PackingError(f"{run}: {found.gaps[0]}")
     if found.verdict != "pass" and not any_verdict:
@@ -168,7 +168,7 @@ def _refuse_commit(run: Path, checkout: Path) -> None:
 def _check(path: Path, content: bytes, private: Sequence[Private]) -> None:
     plain = content.decode(errors="replace")
     for one in private:
-        if (where := one.found(plain)) is not None:
+        if (where := one.find(plain)) is not None:
             raise PackingError(f"{path}, {where}; it is not to be published")
 
 
@@ -180,7 +180,7 @@ def _within(files: Mapping[Path, bytes], limit: int) -> int:
     return size
 
 
-def _written(
+def _write(
     files: dict[Path, bytes], runs: Sequence[Path], to: Path, private: Sequence[Private], limit: int
 ) -> tuple[CampaignResults, int]:
     made = not to.exists()
@@ -189,7 +189,7 @@ def _written(
     try:
         for path, content in files.items():
             write_atomically(to / path, content)
-        results, page = campaign.write([place / _kept(run) for run in runs], place)
+        results, page = campaign.write([place / _path_of_kept(run) for run in runs], place)
         sums = {Path(path.name): path.read_bytes() for path in (page, page.with_name(RESULTS))}
         for path, content in sums.items():
             _check(path, content, private)

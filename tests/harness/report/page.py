@@ -296,7 +296,7 @@ def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str,
     return {
         "number": number,
         "at": typeset.moment(real(fault.get("injected_at")), start_ms),
-        "kind": naming.done_for(fault),
+        "kind": naming.describe_deed(fault),
         "target": naming.role(text(fault.get("target"))),
         "epoch": typeset.count(whole(fault.get("epoch"))),
         "phase": typeset.words(text(fault.get("phase"))).replace(":", ": ") or typeset.NOT_KNOWN,

@@ -40,12 +40,12 @@ def sorts(results: dict[str, Any]) -> list[Sort]:
     """Return the sorts of faults in the order of roles."""
     found = sorted(
         mappings(results.get("recovery")),
-        key=lambda one: (naming.place(text(one.get("target"))), naming.done(text(one.get("kind")))),
+        key=lambda one: (naming.place(text(one.get("target"))), naming.name_deed(text(one.get("kind")))),
     )
     return [
         Sort(
             naming.role(text(one.get("target"))),
-            naming.done(text(one.get("kind"))),
+            naming.name_deed(text(one.get("kind"))),
             f"{typeset.count(whole(one.get('hits')))} of {typeset.count(whole(one.get('injected')))}",
             [(label, _times(mapping(one.get(name)))) for name, label in MEASURES],
         )

@@ -76,7 +76,7 @@ def lanes_of(faults: Sequence[dict[str, Any]]) -> list[Lane]:
         still, replaced = real(fault.get("stopped_s")), real(fault.get("replaced_s"))
         healed = real(fault.get("healed_at")) if role not in naming.PIPELINE else None
         lasted = healed - injected if healed is not None else 1000 * (still or replaced or 0.0)
-        span = Span(f"fault {number}: {naming.done_for(fault)}", injected, injected + max(lasted, 0.0))
+        span = Span(f"fault {number}: {naming.describe_deed(fault)}", injected, injected + max(lasted, 0.0))
         lanes.setdefault(naming.role(role), []).append((span, "killed" if still is None else "still"))
     return [Lane(name, lanes[name]) for name in sorted(lanes, key=naming.place)]
 
@@ -127,7 +127,8 @@ def sentence(of: Story) -> str:
     published = of.flow.published[-1][1] if of.flow.published else 0.0
     peak = max(lag(of.flow), key=lambda point: point[1], default=(of.begin, 0.0))
     faults = [
-        f"{naming.told(fault)} at {typeset.moment(real(fault.get('injected_at')), of.start)}" for fault in of.faults
+        f"{naming.name_fault(fault)} at {typeset.moment(real(fault.get('injected_at')), of.start)}"
+        for fault in of.faults
     ]
     told = f"{len(faults)} faults: {'; '.join(faults[:20])}." if faults else "No fault."
     return (

@@ -115,7 +115,7 @@ def draw(of: Story, frame: Frame) -> Timeline:
     rate_panel, y = _panel("records per second", [rate.per_second for rate in sent + published], top, 150)
     sent_path, published_path = _staircase(sent, x, y), _staircase(published, x, y)
 
-    lags = _thinned(lag(of.flow), x)
+    lags = _thin(lag(of.flow), x)
     lag_panel, y = _panel("lag", [value for _, value in lags], rate_panel.bottom + 30, 64)
     lag_line = _polyline([(place, y(value)) for place, value in lags])
 
@@ -180,7 +180,7 @@ def _marks(of: Story, frame: Frame, x: Scale, top: float) -> tuple[list[Mark], i
     ):
         recovered = real(fault.get("recovered_s"))
         width = round(max(x(injected + (recovered or 0.0) * 1000) - place, 1.0), 1)
-        title = f"fault {number}, {naming.told(fault)}, "
+        title = f"fault {number}, {naming.name_fault(fault)}, "
         title += f"at {typeset.moment(injected, of.start)}, "
         title += "no recovery seen" if recovered is None else f"recovered after {typeset.seconds(recovered)}"
         hit = fault.get("hit") is True
@@ -214,7 +214,7 @@ def _polyline(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{place} {value}" for place, value in points) if points else ""
 
 
-def _thinned(samples: Sequence[Sample], x: Scale) -> list[Sample]:
+def _thin(samples: Sequence[Sample], x: Scale) -> list[Sample]:
     """Keep the first, lowest, highest and last sample of every pixel; the line looks the same."""
     columns: dict[int, list[Sample]] = {}
     for time, value in samples:
@@ -230,7 +230,7 @@ def _thinned(samples: Sequence[Sample], x: Scale) -> list[Sample]:
 def _bars(of: Story, frame: Frame, x: Scale, y: Scale) -> list[Box]:
     """Draw one bar per attempt, or one per few pixels when there are more attempts than room."""
     many = len(of.attempts) > (frame.width - frame.left) / 4
-    every = _numbered(of.attempts, x)
+    every = _choose_numbering(of.attempts, x)
     groups: dict[object, list[Attempt]] = {}
     for at, attempt in enumerate(of.attempts):
         odd = attempt.repeat or not attempt.published
@@ -263,7 +263,7 @@ def _apart(bars: list[Box]) -> list[Box]:
     return shown
 
 
-def _numbered(attempts: Sequence[Attempt], x: Scale) -> int:
+def _choose_numbering(attempts: Sequence[Attempt], x: Scale) -> int:
     """Return which epochs get their number written: every first, second, fifth, tenth and so on."""
     if len(attempts) < 2:
         return 1

@@ -43,7 +43,7 @@ class Trails:
     _epochs: dict[int, list[str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._sends = list(self._sent({place for line in self.lines for place in self._places(line)}))
+        self._sends = list(self._read_sent({place for line in self.lines for place in self._places(line)}))
 
     def of(self, line: str) -> list[str]:
         """Say in sentences what a line of evidence leads to."""
@@ -68,13 +68,13 @@ class Trails:
         found = [(name, int(partition), int(offset)) for name, partition, offset in COORDINATE.findall(line)]
         return [place for place in dict.fromkeys(found) if place[0] == topic]
 
-    def _sent(self, places: set[tuple[str, int, int]]) -> Iterator[dict[str, Any]]:
+    def _read_sent(self, places: set[tuple[str, int, int]]) -> Iterator[dict[str, Any]]:
         """Yield the sends of some places, and all others of their ids."""
         path = self.path / "sent.jsonl"
         if not places or not path.is_file():
             return
         with path.open("rb") as lines:
-            sends = [send for line in lines if isinstance(send := _parsed(line), dict) and "topic" in send]
+            sends = [send for line in lines if isinstance(send := _parse(line), dict) and "topic" in send]
         ids = {send.get("id") for send in sends if _place_of(send) in places} - {None}
         yield from (send for send in sends if _place_of(send) in places or send.get("id") in ids)
 
@@ -117,25 +117,25 @@ class Trails:
             during = at is not None and any(one.declared_at <= at <= one.ended_at for one in own)
             if during or whole(fault.get("epoch")) == epoch:
                 yield (
-                    f"fault {number} struck it: {naming.done_for(fault)}, {naming.role(text(fault.get('target')))}, "
-                    f"at {typeset.moment(at, self.run.start_ms)}"
+                    f"fault {number} struck it: {naming.describe_deed(fault)}, "
+                    f"{naming.role(text(fault.get('target')))}, at {typeset.moment(at, self.run.start_ms)}"
                 )
-        yield from self._logged(epoch)
+        yield from self._read_log(epoch)
 
-    def _logged(self, epoch: int) -> Iterator[str]:
+    def _read_log(self, epoch: int) -> Iterator[str]:
         wanted = f'"epoch": {epoch},'.encode()
         for path in sorted((self.path / "logs").glob("driver*.log")):
             with path.open("rb") as lines:
                 found = [(number, line) for number, line in enumerate(lines, 1) if wanted in line]
             for number, line in found[:LOG_LINES]:
-                says = text(mapping(_parsed(line)).get("event")) or "see there"
+                says = text(mapping(_parse(line)).get("event")) or "see there"
                 yield f"logs/{path.name}:{number}: {says}"
 
     def _moment(self, send: dict[str, Any]) -> str:
         return typeset.moment(real(send.get("sent_at")), self.run.start_ms)
 
 
-def _parsed(line: bytes) -> object:
+def _parse(line: bytes) -> object:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:

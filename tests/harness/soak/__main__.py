@@ -25,7 +25,7 @@ from infra.errors import RefusedError
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.harness.mixture import STACKS, Stack
-from tests.harness.soak.plan import Part, Plan, drawn, read_plan
+from tests.harness.soak.plan import Part, Plan, draw, read_plan
 from tests.harness.soak.session import More, Play, Soak, SoakError
 from tests.harness.soak.state import State
 
@@ -148,7 +148,7 @@ def _drawing(soak: Soak, stacks: Sequence[Stack], asked: Asked) -> More:
     seed = _seed_of(soak.state, asked.seed)
     spend_s = 3600 * (HOURS if asked.hours is None else asked.hours)
     soak.say(f"soak of {spend_s / 3600:g} h on {' and '.join(stacks)}; after an interrupt SEED={seed} goes on with it")
-    return lambda state: drawn(seed, len(state.parts) + 1, stacks) if state.spent_s < spend_s else None
+    return lambda state: draw(seed, len(state.parts) + 1, stacks) if state.spent_s < spend_s else None
 
 
 def _seed_of(state: State, asked: int | None) -> int:

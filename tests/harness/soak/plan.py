@@ -16,7 +16,7 @@ from infra.errors import UserError
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL, Conditions
 from tests.harness.lag_sorts import IN_PODS
-from tests.harness.mixture import EMBEDDED, GROUPS, UNPACED, NoFaultError, Stack, asked_for, name_of
+from tests.harness.mixture import EMBEDDED, GROUPS, UNPACED, NoFaultError, Stack, name_of, parse_faults
 from tests.harness.schedule import Strike
 from tests.harness.workload.shape import SMALLEST
 
@@ -58,7 +58,7 @@ class Part(BaseModel):
     @model_validator(mode="after")
     def _faults_of_the_stack(self) -> Self:
         try:
-            asked_for(self.faults, self.seed, self._sorts)
+            parse_faults(self.faults, self.seed, self._sorts)
         except NoFaultError as error:
             raise ValueError(f"faults: {error}, on the stack {self.stack}") from error
         return self
@@ -70,7 +70,7 @@ class Part(BaseModel):
     @property
     def strikes(self) -> Counter[str]:
         """How often each sort is done, on a stack that has all of them."""
-        return Counter(name_of(one) for one in asked_for(self.faults, self.seed, self._sorts))
+        return Counter(name_of(one) for one in parse_faults(self.faults, self.seed, self._sorts))
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -130,10 +130,10 @@ def read_plan(path: Path) -> Plan:
     try:
         return Plan.model_validate(document)
     except ValidationError as error:
-        raise PlanError("\n  ".join([f"PLAN={path} is no plan:", *_told(error, document)])) from error
+        raise PlanError("\n  ".join([f"PLAN={path} is no plan:", *_mistakes(error, document)])) from error
 
 
-def drawn(seed: int, number: int, stacks: Sequence[Stack]) -> Part:
+def draw(seed: int, number: int, stacks: Sequence[Stack]) -> Part:
     """The part of a number, from 1, of a soak without a plan: stacks in turn; controls with the first on each."""
     stack = stacks[(number - 1) % len(stacks)]
     own = random.Random(f"part {number} of soak {seed}").randrange(1_000_000)
@@ -151,7 +151,7 @@ def _twice(names: Sequence[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def _told(error: ValidationError, document: object) -> Iterator[str]:
+def _mistakes(error: ValidationError, document: object) -> Iterator[str]:
     """A line a mistake: which part, which field, what it is and what is allowed."""
     for one in error.errors():
         where = [str(step) for step in one["loc"]]

@@ -14,7 +14,7 @@ from infra.console import Say
 from infra.errors import UserError
 from tests.harness.mixture import STACKS, Stack
 from tests.harness.report import campaign, index
-from tests.harness.report.listing import Listed, listed
+from tests.harness.report.listing import Listed, list_run
 from tests.harness.results import Verdict
 from tests.harness.run_directory import write_atomically
 from tests.harness.soak.plan import Part
@@ -86,7 +86,7 @@ class Soak:
         Raises:
             SoakError: it is no run of such a part, or was not judged.
         """
-        found = listed(run)
+        found = list_run(run)
         of = [one for one in self.state.parts if one.is_run(found.manifest)]
         waiting = [one for one in of if self.state.standing(one.name) is Standing.WAITING]
         if run.resolve().parent != self.runs.resolve():
@@ -126,7 +126,7 @@ class Soak:
                 if more(self.state) is not None:
                     break
             self._sum()
-        return self._told(stacks, lost)
+        return self._tell(stacks, lost)
 
     def _next(self, stacks: Sequence[Stack], lost: Collection[str], more: More) -> Part | None:
         part = self.state.next_part(stacks, lost)
@@ -165,7 +165,7 @@ class Soak:
         except campaign.CampaignError as error:
             raise SoakError(f"{error}; put it back, or begin another soak (AT=another folder)") from error
 
-    def _told(self, stacks: Collection[Stack], lost: Collection[str]) -> Verdict:
+    def _tell(self, stacks: Collection[Stack], lost: Collection[str]) -> Verdict:
         verdict = self.state.verdict(stacks)
         for one in self.state.parts:
             standing = self.state.standing(one.name)
@@ -186,7 +186,7 @@ class Soak:
 def _run_of(part: Part, runs: Path, since_ms: int) -> Listed | None:
     """The newest judged run of a part that began since then."""
     for path in sorted((one for one in runs.glob("[0-9]*") if (one / "results.json").is_file()), reverse=True):
-        found = listed(path)
+        found = list_run(path)
         if (found.started_ms or 0) >= since_ms and not found.gaps and part.is_run(found.manifest):
             return found
     return None

@@ -164,13 +164,13 @@ class State(BaseModel):
             raise PlanChangedError(f"this soak was begun with the plan {self.name}, not {name}: {todo}")
         for number, (before, now) in enumerate(zip(self.parts, parts, strict=False), 1):
             if before != now:
-                was = f"part {number} of the plan was {_told(before)} when this soak was begun"
-                raise PlanChangedError(f"{was}, and is {_told(now)}: {todo}")
+                was = f"part {number} of the plan was {_describe(before)} when this soak was begun"
+                raise PlanChangedError(f"{was}, and is {_describe(now)}: {todo}")
         if len(parts) < len(self.parts):
             missing = ", ".join(one.name for one in self.parts[len(parts) :])
             raise PlanChangedError(f"the plan had more parts when this soak was begun, {missing}: {todo}")
         return self.model_copy(update={"parts": tuple(parts)})
 
 
-def _told(part: Part) -> str:
+def _describe(part: Part) -> str:
     return f"{part.name} ({' '.join(part.command[1:])}, {part.stack})"

@@ -66,7 +66,7 @@ class FileInput:
     def __iter__(self) -> Iterator[Planned]:
         """Yield the rows in file order as records `row-1`, `row-2`, ...; raises InputError like `survey`."""
         for n, row in enumerate(self._rows()):
-            yield _planned(n, row)
+            yield _plan(n, row)
 
     def survey(self) -> Survey:
         """Read the whole file once, keeping no rows; raises InputError when it cannot be used."""
@@ -113,7 +113,7 @@ def records(path: Path, key: str, time: str) -> Iterator[Planned]:
     return iter(FileInput(path, key, time))
 
 
-def _planned(n: int, row: Row) -> Planned:
+def _plan(n: int, row: Row) -> Planned:
     id_ = f"row-{n + 1}"
     if row.broken is not None:
         # The prefix names the row in the dead letter, and no lenient parser takes what follows it for JSON.

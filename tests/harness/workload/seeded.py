@@ -114,7 +114,7 @@ class _Maker:
         self.shards = [partition_of_user(user, shape.partitions) for user in self.users]
         weights = np.arange(1, shape.users + 1) ** -shape.skew
         if shape.partition_skew is not None:
-            weights *= _skewed(weights, np.array(self.shards), shape.partition_skew)
+            weights *= _skew(weights, np.array(self.shards), shape.partition_skew)
         self.cumulated = np.cumsum(weights / weights.sum())[:-1]  # the last rank takes what rounding leaves
         self.sequences = [[0] * shape.partitions for _ in range(shape.producers)]
         burst_copies = [burst.copies.tolist() for burst in layout.bursts]
@@ -133,7 +133,7 @@ class _Maker:
             elif code == DUPLICATE:
                 record = copy_of(self.kept[original], self.n, "duplicate")
             else:
-                record = _malformed(self.n, REASONS[noise % len(REASONS)], event_time_ms, self.users[rank], noise)
+                record = _build_malformed(self.n, REASONS[noise % len(REASONS)], event_time_ms, self.users[rank], noise)
             yield record
             self.n += 1
 
@@ -171,7 +171,7 @@ class _Maker:
             self.n += 1
 
 
-def _skewed(weights: Weights, shards: npt.NDArray[np.int_], skew: float) -> Weights:
+def _skew(weights: Weights, shards: npt.NDArray[np.int_], skew: float) -> Weights:
     """By what the weights of users are to be multiplied, so that the first partition has `skew` times another's."""
     sums = np.bincount(shards, weights=weights)
     if not sums.all():
@@ -184,7 +184,7 @@ def _gate(event_time_ms: int, shape: Shape) -> int:
     return window_end(event_time_ms, shape.window_ms) + shape.pace.lateness_ms
 
 
-def _malformed(n: int, reason: Reason, event_time_ms: int, user: str, noise: int) -> Planned:
+def _build_malformed(n: int, reason: Reason, event_time_ms: int, user: str, noise: int) -> Planned:
     """Build a record with exactly one fault, in one of several forms; its id is outside the dense sequences."""
     form = noise // len(REASONS) % 4
     fields: dict[str, object] = {

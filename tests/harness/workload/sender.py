@@ -119,7 +119,7 @@ class Sender:
         Raises SendStalled when the pacer, a gate, a record's turn or the broker keeps it waiting past the deadline.
         """
         for record in records:
-            if not self._wait_for_turn(record) or not self._queue(self._taken(record)):
+            if not self._wait_for_turn(record) or not self._queue(self._take(record)):
                 self._flush()
                 return False
         self._flush()
@@ -186,7 +186,7 @@ class Sender:
             if gate is None or (self._seen.watermark_ms is not None and self._seen.watermark_ms >= gate):
                 return True
             if latest is not None and self._pacer.outstanding == 0:
-                self._queue(self._taken(settler(latest, late[-1].n)))
+                self._queue(self._take(settler(latest, late[-1].n)))
             return False
 
         return self._wait(f"a declared watermark of at least {gate} ms, to send late records", is_open)
@@ -218,7 +218,7 @@ class Sender:
         return False
 
     def _queue_or_keep(self, record: Planned, held: HeldBack) -> bool:
-        self._taken(record)
+        self._take(record)
         gateway = self._gateway(record)
         names = (partition_of(record, self.target.partitions), *(() if gateway is None else (gateway,)))
         return held.keep(record, *names) or self._queue(record)
@@ -226,7 +226,7 @@ class Sender:
     def _gateway(self, record: Planned) -> str | None:
         return None if self._gateways is None else gateway_of(record, self.target.partitions)
 
-    def _taken(self, record: Planned) -> Planned:
+    def _take(self, record: Planned) -> Planned:
         if self._gateways is not None:
             self._gateways.take(record, gateway_of(record, self.target.partitions))
         return record

@@ -39,9 +39,15 @@ def test_check_judges_a_run_of_the_card_ledger(
 ) -> None:
     run = runs.recorded(tmp_path)
     assert call(monkeypatch, "check", "--run", str(run)) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("PASS ")
+    assert "restructured" in out
     runs.without(run, KEYED, runs.DOUBLED[0])
     assert call(monkeypatch, "check", "--run", str(run)) == 1
     assert "keyed: 1 transactions were not charged" in capsys.readouterr().out
+    directory_of(run, KEYED).history_path.unlink()
+    assert call(monkeypatch, "check", "--run", str(run)) == 2
+    assert "keyed: history cannot be read" in capsys.readouterr().out
 
 
 def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
@@ -61,8 +67,8 @@ def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
             shutil.copytree(directory_of(finished, self.way).path, self.own.path)
 
     monkeypatch.setattr(demo, "Play", Play)
-    ground: Any = lambda _: nullcontext()  # noqa: E731 - plays are not made with it
-    results = CardDemo(tmp_path, "cluster", ground, runs.SEED, Console(), runs.RECORDS, runs.KILLS).run()
+    stack: Any = lambda _: nullcontext()  # noqa: E731 - plays are not made with it
+    results = CardDemo(tmp_path, "cluster", stack, runs.SEED, Console(), runs.RECORDS, runs.KILLS).run()
     assert results.on == "cluster"
     assert played == [way.name for way in WAYS]
     assert results.verdict is Verdict.UNKNOWN

@@ -9,7 +9,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.harness.cards import judge as judging
 from tests.harness.cards.judge import JOURNAL, directory_of, judge
 from tests.harness.cards.results import CardResults
 from tests.harness.cards.show import COLUMNS, markdown
@@ -162,24 +161,10 @@ def test_a_call_made_again_by_one_run_of_a_step_is_told_apart(run: Path) -> None
     assert (plain.doubled_by_replay, plain.doubled_by_retry) == (3, plain.asked + 3)
 
 
-def test_the_command_judges_again_and_says_how(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert judging.main([str(run)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("PASS ")
-    assert "restructured" in out
-    tear(directory_of(run, PLAIN).path / JOURNAL)
-    assert judging.main([str(run)]) == 2
-    assert "torn" in capsys.readouterr().out
-    runs.without(run, KEYED, FIRST)
-    assert judging.main([str(run)]) == 1
-
-
-def test_a_run_without_a_manifest_or_name_cannot_be_judged(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_manifest_cannot_be_judged(run: Path) -> None:
     (run / "manifest.json").write_bytes(orjson.dumps({"seed": 7}))
     with pytest.raises(EvidenceError, match="no manifest"):
         judge(run)
-    assert judging.main([str(run)]) == judging.main([]) == 2
-    assert "name a run" in capsys.readouterr().err
 
 
 def test_the_table_has_a_row_a_way(run: Path) -> None:

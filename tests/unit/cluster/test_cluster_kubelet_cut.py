@@ -20,8 +20,8 @@ from tests.harness.faults.cluster_kubelet_cut import CutKubelet
 from tests.harness.faults.healing import SPARE_S
 from tests.harness.results import BOTH, IN, OUT, Fault
 from tests.harness.schedule import DECLARED, PlannedFault
+from tests.unit.cluster.cuts_world import World
 from tests.unit.cluster.fake_platform import FakePlatform, node, server
-from tests.unit.cluster.test_cluster_cuts import World
 from tests.unit.cluster.test_cluster_stalls import Machines
 
 BETWEEN = OF_NODES["kubelet-api-cut"]

@@ -201,7 +201,9 @@ class FakeReader:
         return self.secret
 
 
-def found(monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], **store: Any) -> tuple[PodDatabase, FakeReader]:
+def find_database(
+    monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], **store: Any
+) -> tuple[PodDatabase, FakeReader]:
     reader = FakeReader(held)
     monkeypatch.setattr("tests.harness.adapters.pod_database.config.load_kube_config", lambda *_, **__: None)
     server = ServerPods.of(cast("Cluster", type("C", (), {"reader": reader})()), "result store")
@@ -209,16 +211,18 @@ def found(monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], **store: Any) -
 
 
 def test_address_and_credentials_are_those_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, reader = found(monkeypatch, SECRET, endpoint=INSIDE, secret="s", secret_namespace="n")
+    one, reader = find_database(monkeypatch, SECRET, endpoint=INSIDE, secret="s", secret_namespace="n")
     assert (one.inside, one.credentials) == (INSIDE, CREDENTIALS)
     assert reader.asked == ["/api/v1/namespaces/n/secrets/s"]
-    assert found(monkeypatch, SECRET, endpoint=INSIDE, secret="s")[1].asked == ["/api/v1/namespaces/platform/secrets/s"]
+    assert find_database(monkeypatch, SECRET, endpoint=INSIDE, secret="s")[1].asked == [
+        "/api/v1/namespaces/platform/secrets/s"
+    ]
 
 
 def test_a_secret_without_what_is_needed_is_refused_without_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoDatabaseError, match=r"^Secret platform/s lacks password$"):
-        found(monkeypatch, {"data": {"username": "b3duZXI="}}, endpoint=INSIDE, secret="s")
+        find_database(monkeypatch, {"data": {"username": "b3duZXI="}}, endpoint=INSIDE, secret="s")
     with pytest.raises(NoDatabaseError, match="no result store with a Secret"):
-        found(monkeypatch, SECRET, endpoint=INSIDE)
+        find_database(monkeypatch, SECRET, endpoint=INSIDE)
     with pytest.raises(SettingsError):
-        found(monkeypatch, SECRET, endpoint="postgres.platform.svc:5432", secret="s")
+        find_database(monkeypatch, SECRET, endpoint="postgres.platform.svc:5432", secret="s")

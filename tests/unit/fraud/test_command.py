@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from infra.console import Console
@@ -37,9 +38,15 @@ def test_check_judges_a_run_of_fraud_detection(
 ) -> None:
     run = runs.recorded(tmp_path / "fraud").rename(tmp_path / "fraud" / "a-run")
     assert call(monkeypatch, "check", "--run", str(run)) == 0
+    assert "PASS, seed 7" in capsys.readouterr().out
     changed(run, "decisions", lambda rows: rows.pop())
     assert call(monkeypatch, "check", "--run", str(run)) == 1
     assert "1 records came to nothing" in capsys.readouterr().out
+    manifest = orjson.loads((run / "manifest.json").read_bytes())
+    del manifest["phases"]
+    (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    assert call(monkeypatch, "check", "--run", str(run)) == 2
+    assert "no manifest" in capsys.readouterr().err
 
 
 def played(tmp_path: Path, scene: Callable[[RunDirectory], AbstractContextManager[Any]]) -> FraudResults:

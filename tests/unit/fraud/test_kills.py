@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from infra.embedded.process import ServerError
-from tests.experiments.ground import Cast
+from tests.experiments.stack import Cast
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.faults.fault import Fault
 from tests.harness.fraud import kills

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from effectively_once.gateway import frames
 from effectively_once.gateway.buffer import Buffer
+from tests.unit.gateway.buffers import body, opened, read
 from tests.unit.gateway.disks import Crash, CrashingDisk
-from tests.unit.gateway.test_buffer import body, opened, read
 
 SEGMENT_BYTES = 1024
 TEXTS = st.lists(st.text("ab", max_size=300), min_size=1, max_size=5)

@@ -6,7 +6,6 @@ the pipeline's own, as they are in a run; only the hash of shards is the checker
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import random
@@ -21,40 +20,14 @@ import pyarrow as pa
 from effectively_once.ledger import digest
 from effectively_once.pipeline.columns import COORDINATES
 from tests.harness.checkers.xxhash64 import shard_of
+from tests.unit.harness.fabricated_files import SCHEMAS, Row, id_digest, raw, wire, write_json, write_lines
 from tests.unit.harness.witnessed import processes_of
 
 WINDOW_MS, LATENESS_MS, PARTITIONS, SHARDS = 60_000, 120_000, 3, 2
 T0, EVENT_T0 = 1_750_000_000_000, 1_749_999_960_000
-Row = dict[str, Any]
 FIELDS = ("id", "user", "event_time_ms", "payload", "crc")
 MALFORMED = {"not_json": b"\xff\xfe no text", "missing_user": None, "bad_time": None, "missing_id": None}
 """Reason -> bytes; None: JSON with one fault."""
-
-
-def _schema(kind: str, fields: str, **more: Any) -> Row:
-    """A sink's schema: `fields` are names with their types."""
-    return {"kind": kind, **more, "fields": dict(one.split(" ", 1) for one in fields.split(", "))}
-
-
-SCHEMAS: dict[str, Row] = {
-    "accepted": _schema(
-        "kafka",
-        "id text, event_time_ms integer, user text, payload text or null, crc integer or null, "
-        "epoch integer, source source",
-        **{"key": "user", "shard_by": ["id"], "order": ["source"]},
-    ),
-    "dead_letter": _schema(
-        "kafka",
-        "reason text, id text or null, value text, encoding text, epoch integer, source source",
-        **{"shard_by": ["id", "source"], "order": ["source"]},
-    ),
-    "user_counts": _schema(
-        "kafka",
-        "user text, window_start_ms integer, count integer, epoch integer",
-        **{"key": "user", "shard_by": ["user"], "order": ["window_start_ms", "user"]},
-    ),
-    "global_counts": _schema("files", "window_start_ms integer, count integer, epoch integer"),
-}
 GIT = {"commit": "c0ffee", "dirty": False}
 CODE = {"effectively_once": "e0" * 32, "effectively_once_jobs": "f0" * 32}
 SETTINGS: dict[str, Row] = {
@@ -87,37 +60,6 @@ def fabricate(
     """
     _Simulation(run, seed, without, repaired, divided).play(epochs, per_epoch)
     return run
-
-
-def write_lines(path: Path, rows: list[Row], *, end: bool = True) -> None:
-    """Write JSON lines, with the end line for evidence that has one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [*rows, {"end": True, "rows": len(rows)}] if end else rows
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write one JSON document."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
-
-
-def wire(fields: Row) -> bytes:
-    """Bytes of a record or message: compact JSON in UTF-8."""
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def raw(content: bytes) -> Row:
-    """As dead letters and the sender write raw bytes down."""
-    try:
-        return {"value": content.decode(), "encoding": "utf-8"}
-    except UnicodeDecodeError:
-        return {"value": base64.b64encode(content).decode(), "encoding": "base64"}
-
-
-def id_digest(ids: list[tuple[str, int]]) -> str:
-    """Digest of an `ids` delta: ids and event times."""
-    return digest.of_rows_in(pa.table({"id": [one for one, _ in ids], "event_time_ms": [time for _, time in ids]}))
 
 
 class _Simulation:

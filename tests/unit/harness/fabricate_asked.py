@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, Row
+from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS
+from tests.unit.harness.fabricated_files import Row
 
 
 def asked_of(chain: list[Row], history: list[Row]) -> list[Row]:

@@ -10,20 +10,9 @@ from typing import Any, ClassVar
 from zlib import crc32
 
 from tests.unit.harness import fabricate
-from tests.unit.harness.fabricate import (
-    CONTENT,
-    EVENT_T0,
-    FIELDS,
-    GIT,
-    LATENESS_MS,
-    PARTITIONS,
-    WINDOW_MS,
-    Row,
-    raw,
-    wire,
-    write_lines,
-)
+from tests.unit.harness.fabricate import CONTENT, EVENT_T0, FIELDS, GIT, LATENESS_MS, PARTITIONS, WINDOW_MS
 from tests.unit.harness.fabricate_asked import asked_of
+from tests.unit.harness.fabricated_files import Row, raw, wire, write_lines
 
 NORTH, AWAY = GATEWAYS = ("north-gate", "south-gate")
 TURNS, AWAY_FROM, BACK_AT, PER_TURN = 15, 3, 12, 12

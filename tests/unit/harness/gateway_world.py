@@ -15,7 +15,8 @@ from tests.harness.checkers.case import Case
 from tests.harness.checkers.reference import replay
 from tests.harness.checkers.statements import Said
 from tests.harness.checkers.watermark import Watermark
-from tests.harness.evidence import Clock, EpochRecord, Send, Settings
+from tests.harness.evidence import Clock, EpochRecord, Settings
+from tests.harness.sends import Send
 from tests.harness.spread import PARTITIONS
 from tests.harness.subject import unpaced
 from tests.harness.workload.gateways import GATEWAYS, Gateways, gateway_of

@@ -12,7 +12,8 @@ from tests.harness.subject import Subject
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers, settler
 from tests.unit.harness import fabricate
-from tests.unit.harness.fabricate import Row, _Simulation
+from tests.unit.harness.fabricate import _Simulation
+from tests.unit.harness.fabricated_files import Row, raw
 from tests.unit.harness.tamper import bind, change_json, watch
 
 FAULTS = {3: "executor", 6: "driver"}
@@ -61,4 +62,4 @@ def _portions(records: list[Planned], length: int) -> Iterator[list[Planned]]:
 
 def _row(one: Planned) -> Row:
     row: Row = {name: getattr(one, name) for name in (*fabricate.FIELDS, "reason")}
-    return row if one.reason is None else {**row, **fabricate.raw(one.value)}
+    return row if one.reason is None else {**row, **raw(one.value)}

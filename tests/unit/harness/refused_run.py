@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.unit.harness.fabricate import PARTITIONS, Row, fabricate, write_json
+from tests.unit.harness.fabricate import PARTITIONS, fabricate
+from tests.unit.harness.fabricated_files import Row, write_json
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
 
 EPOCH, SHOWN = 5, 4
@@ -41,7 +42,7 @@ def refused(run: Path) -> Path:
         for row in lines_of(run / "observed" / f"{sink}.jsonl"):
             read_to[f"user_counts.{sink}", row.get("partition", 0)] = row.get("offset", 0) + 2
     write_json(run / "observed" / "quiet.json", {"at": 0, "open_transactions": [], "partitions": []})
-    change_lines(run / "history.jsonl", _told)
+    change_lines(run / "history.jsonl", _tell)
     last = lines_of(run / "history.jsonl")[-1]["t"]
     partitions = [
         {"topic": topic, "partition": partition, **dict.fromkeys(ENDS, end)}
@@ -62,7 +63,7 @@ def _shown(rows: list[Row], left: int) -> None:
     _only(rows, lambda row: row["epoch"] < EPOCH or row in of_it[:left])
 
 
-def _told(events: list[Row]) -> None:
+def _tell(events: list[Row]) -> None:
     last = next(at for at, one in enumerate(events) if one.get("epoch") == EPOCH and one.get("state") == "declared")
     last_ms = events[last]["t"]
     ended = [

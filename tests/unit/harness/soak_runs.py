@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from tests.harness.mixture import asked_for, name_of
+from tests.harness.mixture import name_of, parse_faults
 from tests.harness.results import Verdict
 from tests.harness.soak.plan import SORTS, Part
 
@@ -42,7 +42,7 @@ class Runs:
         """The directory that a run of a part leaves."""
         run = Path(shutil.copytree(SMALL, self.path / f"20261122-10{next(self.numbers):04}-{part.seed}"))
         manifest = orjson.loads((run / "manifest.json").read_bytes())
-        strikes = asked_for(part.faults, part.seed, SORTS[part.stack])
+        strikes = parse_faults(part.faults, part.seed, SORTS[part.stack])
         manifest["settings"] |= {
             "campaign": part.stack,
             "records": str(part.records),

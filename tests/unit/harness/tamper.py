@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.checkers import binding
-from tests.harness.evidence import SINKS, crc_of_row
-from tests.harness.history import LINK, chained
-from tests.unit.harness.fabricate import Row, write_json, write_lines
+from tests.harness.evidence import SINKS
+from tests.harness.history import LINK, chain_lines
+from tests.harness.sends import crc_of_row
+from tests.unit.harness.fabricated_files import Row, write_json, write_lines
 
 
 def lines_of(path: Path) -> list[Row]:
@@ -47,7 +48,7 @@ def rebind(path: Path) -> None:
 def bind(run: Path) -> Path:
     """Link the histories of a run that was made up, and bind it."""
     for path in run.rglob("history.jsonl"):
-        path.write_bytes(b"".join(line + b"\n" for line in chained(path.read_bytes().splitlines())))
+        path.write_bytes(b"".join(line + b"\n" for line in chain_lines(path.read_bytes().splitlines())))
     binding.bind(run)
     return run
 

@@ -13,7 +13,7 @@ from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.unit.harness.fabricate import SCHEMAS
+from tests.unit.harness.fabricated_files import SCHEMAS
 from tests.unit.harness.tamper import rebind
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.checkers.adding_up import LATE, PARTS, complaints, sums, told
+from tests.harness.checkers.adding_up import LATE, PARTS, complaints, published_epochs, sums
 
 Row = dict[str, Any]
 
@@ -72,4 +72,4 @@ def test_what_does_not_add_up_is_named(epochs: list[Row], held: int, dead: list[
 
 def test_a_history_tells_publications_and_much_else() -> None:
     others: list[Row] = [{"event": "epoch", "epoch": 0, "state": "declared"}, {"event": "phase", "phase": "drain"}]
-    assert told([*others, *EPOCHS]) == EPOCHS
+    assert published_epochs([*others, *EPOCHS]) == EPOCHS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.aftermath import Aftermath, shown_by
+from tests.harness.aftermath import Aftermath, effects_of
 from tests.harness.mixture import SORTS
 from tests.harness.results import Effect, Fault
 from tests.harness.schedule import Strike
@@ -161,18 +161,18 @@ def test_an_executor_that_is_cut_off_holds_the_epoch_up_until_spark_goes_on_with
 
 def test_every_sort_of_fault_has_something_that_shows_its_effect() -> None:
     for strike in (*SORTS.values(), Strike("clock_step", "driver"), Strike("leader_move", "broker")):
-        assert shown_by(strike.kind, strike.target), strike
+        assert effects_of(strike.kind, strike.target), strike
 
 
 def test_a_cut_off_broker_is_met_by_the_driver_and_holds_up_executors() -> None:
     """The driver asks it between two epochs; what executors ask it holds up the epoch that runs."""
-    assert shown_by("cut", "driver and broker") == (Effect.MET,)
-    assert Effect.MET not in shown_by("cut", "executor and broker")
+    assert effects_of("cut", "driver and broker") == (Effect.MET,)
+    assert Effect.MET not in effects_of("cut", "executor and broker")
 
 
 @pytest.mark.parametrize(("kind", "target"), [("sigkill", "moon"), ("stall", "moon"), ("full_moon", "executor")])
 def test_what_is_no_fault_is_shown_by_nothing(kind: str, target: str) -> None:
-    assert shown_by(kind, target) == ()
+    assert effects_of(kind, target) == ()
 
 
 def test_no_two_shards_are_one() -> None:

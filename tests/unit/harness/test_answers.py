@@ -16,11 +16,11 @@ from tests.harness.checkers import answers
 from tests.harness.checkers.answers import releases
 from tests.harness.checkers.case import Case
 from tests.harness.evidence import Clock, EpochRecord, Settings
-from tests.harness.judge.verdict import judge, protected
+from tests.harness.judge.verdict import judge, protect
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
-from tests.unit.harness.fabricate import Row
 from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateways
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
 from tests.unit.library import test_certificate
@@ -86,7 +86,7 @@ def gone(run: Path) -> None:
 
 
 def judged(run: Path) -> Oracle:
-    return protected(answers.NAME, answers.NUMBER, answers.judge, Case(RunDirectory(run)))
+    return protect(answers.NAME, answers.NUMBER, answers.judge, Case(RunDirectory(run)))
 
 
 FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN

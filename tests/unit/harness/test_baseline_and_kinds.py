@@ -13,7 +13,7 @@ from tests.harness.checkers import faults
 from tests.harness.judge.verdict import judge
 from tests.harness.processes import names
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_json, change_lines
 
 SIGKILL = {"kind": "sigkill", "target": "executor", "count": 1}

@@ -13,14 +13,15 @@ import pytest
 from effectively_once.driver.clock import Silence
 from tests.harness.checkers import aggregates, certificates, in_time
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go, refused
+from tests.harness.checkers.certificates import find_held_for_ever, find_refused, incomplete, let_go
 from tests.harness.checkers.reference import Outcome
-from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
-from tests.harness.checkers.statements import Said, misattributed, statements, unsaid, untrue
-from tests.harness.evidence import Clock, EvidenceError, Send
+from tests.harness.checkers.releases import find_unheeded, last_sent, too_early, unheard
+from tests.harness.checkers.statements import Said, find_misattributed, statements, unsaid, untrue
+from tests.harness.evidence import Clock, EvidenceError
 from tests.harness.judge.expectations import _certificates
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
+from tests.harness.sends import Send
 from tests.harness.workload.gateways import GATEWAYS
 from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, AWAY_S, GatewayWorld
 
@@ -48,7 +49,7 @@ def test_a_hold_beyond_the_outage_refuses_nothing_and_every_window_is_complete(m
     assert oracle.verdict is Verdict.PASS, oracle.evidence
     assert "windows are complete" in oracle.says
     assert "released" not in oracle.says
-    kept = in_time.kept_by_partition(one.sends, one.case.reference, one.case.manifest.settings)
+    kept = in_time.count_kept_by_partition(one.sends, one.case.reference, one.case.manifest.settings)
     assert kept > 1_000, "the largest time seen would have refused what the gateway held"
 
 
@@ -83,8 +84,8 @@ def test_what_comes_before_a_certificate_that_names_nobody_is_in_time() -> None:
 
 def test_what_was_let_go_is_no_offence_against_the_generators_plan_and_anything_else_is() -> None:
     one = world(SHORT_MS).case
-    assert aggregates.misclassified(one.sends, one.reference, let_go(one)) == []
-    assert len(aggregates.misclassified(one.sends, one.reference)) > 1_000
+    assert aggregates.find_misclassified(one.sends, one.reference, let_go(one)) == []
+    assert len(aggregates.find_misclassified(one.sends, one.reference)) > 1_000
 
 
 @pytest.mark.parametrize("hold_max_ms", [LONG_MS, SHORT_MS])
@@ -161,11 +162,11 @@ def test_a_word_counts_once_what_it_speaks_of_was_read() -> None:
 
 def test_a_gateway_that_nobody_lets_go_has_shown_nothing_of_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     one = GatewayWorld(SHORT_MS, lambda _, clock: clock.model_copy(update={"released": ()}))
-    assert len(held_for_ever(one.case)) == 1
+    assert len(find_held_for_ever(one.case)) == 1
     oracle = judged(one, monkeypatch)
     assert oracle.verdict is Verdict.UNKNOWN
     assert "no epoch let it go" in oracle.says
-    assert held_for_ever(world(LONG_MS).case) == held_for_ever(world(SHORT_MS).case) == []
+    assert find_held_for_ever(world(LONG_MS).case) == find_held_for_ever(world(SHORT_MS).case) == []
 
 
 def test_the_last_record_before_a_word_may_lie_just_before_its_offset() -> None:
@@ -229,7 +230,7 @@ def in_time_once_heard(one: GatewayWorld) -> list[int]:
         said.said_at for said in one.said if said.source == AWAY and said.said_at >= 1000 * (AWAY_FROM_S + AWAY_S)
     )
     declared = {event["epoch"]: event["t"] for event in one.events if event["event"] == "epoch"}
-    found = refused(one.sends, one.case.reference, one.epochs, one.case.manifest.settings)
+    found = find_refused(one.sends, one.case.reference, one.epochs, one.case.manifest.settings)
     return [index for index, epoch in found if declared[epoch.epoch] >= back_ms]
 
 
@@ -248,7 +249,7 @@ def test_a_driver_that_does_not_wait_for_a_gateway_that_it_has_heard_fails_the_r
 def test_of_a_driver_that_could_not_hear_it_nothing_is_demanded() -> None:
     one = GatewayWorld(SHORT_MS, ReadsFirst())
     read = last_sent(one.epochs, one.case.reference.epochs_of, one.sent_at)
-    assert (found := unheeded(one.epochs, one.said, one.events, read, SHORT_MS))
+    assert (found := find_unheeded(one.epochs, one.said, one.events, read, SHORT_MS))
     back_ms = 1000 * (AWAY_FROM_S + AWAY_S)
     for target, since, until, excused in (
         ("broker", back_ms, back_ms + 1, True),
@@ -258,9 +259,9 @@ def test_of_a_driver_that_could_not_hear_it_nothing_is_demanded() -> None:
         ("partition", back_ms, back_ms + 1, False),
     ):
         fault = {"event": "fault", "t": until, "target": target, "injected_at": since, "healed_at": until}
-        assert unheeded(one.epochs, one.said, [*one.events, fault], read, SHORT_MS) == ([] if excused else found)
+        assert find_unheeded(one.epochs, one.said, [*one.events, fault], read, SHORT_MS) == ([] if excused else found)
     later = [said._replace(delivered_at=None if said.delivered_at is None else 10**9) for said in one.said]
-    assert unheeded(one.epochs, later, one.events, read, SHORT_MS) == [], "the broker had it when all was over"
+    assert find_unheeded(one.epochs, later, one.events, read, SHORT_MS) == [], "the broker had it when all was over"
 
 
 def test_words_of_which_nobody_knows_when_the_broker_had_them_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,13 +295,13 @@ def test_a_file_of_words_tells_of_each_when_the_broker_had_it(tmp_path: Path) ->
 
 def test_a_record_is_of_the_gateway_of_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
     one = world(LONG_MS)
-    assert misattributed(one.sends, GATEWAYS) == []
+    assert find_misattributed(one.sends, GATEWAYS) == []
     twice = next(i for i, send in enumerate(one.sends) if send.user in {earlier.user for earlier in one.sends[:i]})
     for gateway in (next(name for name in GATEWAYS if name != one.sends[twice].gateway), "no-gate", None):
         sends = [*one.sends]
         sends[twice] = sends[twice]._replace(gateway=gateway)
-        assert len(misattributed(sends, GATEWAYS)) == 1
-    monkeypatch.setattr(certificates, "misattributed", lambda *_: ["of another one"])
+        assert len(find_misattributed(sends, GATEWAYS)) == 1
+    monkeypatch.setattr(certificates, "find_misattributed", lambda *_: ["of another one"])
     assert judged(one, monkeypatch).verdict is Verdict.FAIL
 
 

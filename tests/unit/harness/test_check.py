@@ -39,14 +39,14 @@ def checked(monkeypatch: pytest.MonkeyPatch, run: Path) -> int:
 def test_a_comparison_is_judged_with_all_three_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert checked(monkeypatch, compared.made(tmp_path / "right")) == 0
+    assert checked(monkeypatch, compared.fabricate_run(tmp_path / "right")) == 0
     assert "PASS, seed 7" in capsys.readouterr().out
-    doubled = compared.made(
+    doubled = compared.fabricate_run(
         tmp_path / "wrong", lambda semantics, rows: [*rows, rows[0]] if semantics == EXACTLY_ONCE else rows
     )
     assert checked(monkeypatch, doubled) == 1
     assert "✗ exactly once counts no event twice" in capsys.readouterr().out
-    assert checked(monkeypatch, compared.made(tmp_path / "missed", kills_hit=0)) == 2
+    assert checked(monkeypatch, compared.fabricate_run(tmp_path / "missed", kills_hit=0)) == 2
 
 
 @pytest.mark.parametrize("kind", EXPERIMENTS)
@@ -68,7 +68,7 @@ def test_a_run_of_each_experiment_has_its_own_judge(
 def test_a_kind_that_there_is_not_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = compared.made(tmp_path / "run")
+    run = compared.fabricate_run(tmp_path / "run")
     (run / MANIFEST).write_bytes(orjson.dumps({**orjson.loads((run / MANIFEST).read_bytes()), "kind": "comparison"}))
     assert checked(monkeypatch, run) == 2
     assert "kind 'comparison', which nobody judges; there are: user_counts" in capsys.readouterr().err

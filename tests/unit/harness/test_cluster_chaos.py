@@ -47,9 +47,9 @@ from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
 from tests.harness.play.cluster_run import Programme, leaders_of
 from tests.harness.play.deployed import NotDeployedError
-from tests.harness.play.planned import described
+from tests.harness.play.planned import describe
 from tests.harness.play.room import Found
-from tests.harness.play.stage import SHARDS, BrokerTools, Stage, laid_over
+from tests.harness.play.stage import SHARDS, BrokerTools, Stage, lay_over
 from tests.harness.portions import sent_by
 from tests.harness.schedule import DECLARED, EARLY_STEPS, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
@@ -279,7 +279,7 @@ def test_an_interrupted_run_says_that_faults_are_undone(
         raise end
 
     monkeypatch.setattr(Found, "here", lambda *_: None)
-    monkeypatch.setattr(campaign, "_played", interrupted)
+    monkeypatch.setattr(campaign, "_play", interrupted)
     code = 143 if isinstance(end, SystemExit) else 130
     assert chaos.main(["--on", "cluster", "--seed", "3"]) == code
     assert "every fault is undone" in capsys.readouterr().err
@@ -288,7 +288,7 @@ def test_an_interrupted_run_says_that_faults_are_undone(
 def test_the_plan_can_be_asked_for_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert chaos.main(["--on", "cluster", "--plan", "--seed", "3"]) == 0
     planned = plan(3, strikes_of("all", 3, USUAL_NODES, USUAL_ROLES), SHARDS, steps=EARLY_STEPS, table=TABLE)
-    assert capsys.readouterr().out.rstrip("\n") == described(planned)
+    assert capsys.readouterr().out.rstrip("\n") == describe(planned)
     others = {(one.step, one.sink) for one in planned if one.strike.target != RESULT_STORE}
     assert others <= {*EARLY_STEPS, (DECLARED, None)}
 
@@ -341,7 +341,7 @@ def test_drivers_take_requests_where_the_plan_has_some(name: str) -> None:
     assert isinstance(place, ClusterArsenal)
     assert isinstance(place.requests, PodRequests)
     deployed = {"name": "uc", "module": None, "environment": {"OWN": "1"}, "extraFiles": {"own.py": ""}}
-    values = laid_over(deployed, made.changes)
+    values = lay_over(deployed, made.changes)
     asked = values_of_requests()
     assert values["module"] == asked["module"]
     assert values["environment"] == {"OWN": "1", **asked["environment"]}

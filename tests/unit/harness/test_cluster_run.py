@@ -179,11 +179,11 @@ def test_the_manifest_of_a_suite_counts_its_strikes_and_names_its_controls(run: 
     suite = suite_named(name)
     run.programme = programme_of(suite, 7)
     told = Manifest.model_validate(run._manifest(NAME))
-    assert told.faults_planned == sum(one.count for one in told.faults or ()) == len(suite.drawn(7))
+    assert told.faults_planned == sum(one.count for one in told.faults or ()) == len(suite.draw(7))
     assert [one.name for one in told.controls if one.must == "pass"] == (["baseline"] if suite.baseline else [])
     due = [(one.name, one.shows) for one in (EVERY if suite.every_control else QUICK)]
     assert [(one.name, one.shows) for one in told.controls if one.must == "fail"] == due
-    assert list(run.programme.planned) == plan_of(7, suite.drawn(7), SHARDS)
+    assert list(run.programme.planned) == plan_of(7, suite.draw(7), SHARDS)
 
 
 def test_without_controls_the_manifest_plans_none(run: ClusterRun) -> None:

@@ -15,8 +15,9 @@ from tests.harness.adapters import concurrent_reader
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
 from tests.harness.adapters.topics import Partition, Topics
-from tests.harness.evidence import EvidenceError, crc_of_row
+from tests.harness.evidence import EvidenceError
 from tests.harness.run_directory import RunDirectory
+from tests.harness.sends import crc_of_row
 
 LONG_S = 20.0
 ROW = {"id": "a", "epoch": 0}

@@ -90,7 +90,7 @@ def ids_of(count: int) -> pa.Array:
 
 def test_a_filter_alone_loses_one_in_a_hundred_ids_or_more() -> None:
     ids = ids_of(6_000)
-    passed = [*job.filtered(ids)]
+    passed = [*job.filter_ids(ids)]
     assert 0.5 * len(ids) < len(passed) < 0.99 * len(ids)
     assert passed == sorted(passed)
 
@@ -99,10 +99,10 @@ def test_a_filter_alone_lets_no_copy_through() -> None:
     """So a control that sends copies shows loss and nothing else."""
     ids = ids_of(3_000)
     twice = pa.concat_arrays([ids, ids.slice(1_000), ids.slice(2_990)])
-    passed = twice.take(pa.array([*job.filtered(twice)], pa.int64())).to_pylist()
+    passed = twice.take(pa.array([*job.filter_ids(twice)], pa.int64())).to_pylist()
     assert len(passed) == len({*passed})
 
 
 def test_without_a_catalog_every_row_is_new() -> None:
     assert [*job.everything(ids_of(5))] == [0, 1, 2, 3, 4]
-    assert [*job.filtered(ids_of(0))] == []
+    assert [*job.filter_ids(ids_of(0))] == []

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.evidence import crc_of_row
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import CONTROLS, Row, write_lines
+from tests.harness.sends import crc_of_row
+from tests.unit.harness.fabricate import CONTROLS
+from tests.unit.harness.fabricated_files import Row, write_lines
 from tests.unit.harness.tamper import change_json, change_lines, lines_of, rebind
 
 NAME, UNKILLED = CONTROLS[0], "bloom_alone"

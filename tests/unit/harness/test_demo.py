@@ -20,9 +20,9 @@ from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.aftermath import shown_by
+from tests.harness.aftermath import effects_of
 from tests.harness.campaigns.demo import CLAIM, CLAIM_BEYOND, Demo
-from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, one_of, told
+from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, count_by_kind, one_of
 from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE
 from tests.harness.cut_sorts import SHORT_S as CUTS_S
 from tests.harness.definition.packaged import SHARDS
@@ -103,7 +103,7 @@ def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
         place.close()
     with pytest.raises(ValueError, match="there is no fault zombie of driver here"):
         place.fault(EMBEDDED["zombie"])
-    assert shown_by(EMBEDDED[name].kind, EMBEDDED[name].target), "the judge knows what shows it"
+    assert effects_of(EMBEDDED[name].kind, EMBEDDED[name].target), "the judge knows what shows it"
 
 
 def test_a_kill_ends_the_server_of_its_role(tmp_path: Path) -> None:
@@ -202,4 +202,4 @@ def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
 
 
 def test_strikes_are_told_in_one_line() -> None:
-    assert told([KILL, EMBEDDED["broker-kill"], KILL]) == "1 broker-kill, 2 executor-kill"
+    assert count_by_kind([KILL, EMBEDDED["broker-kill"], KILL]) == "1 broker-kill, 2 executor-kill"

@@ -19,7 +19,7 @@ from tests.harness.controls.names import EVERY
 from tests.harness.definition.asked import Definition
 from tests.harness.definition.packaged import JOB, UNPROVEN_JOB, USER_COUNTS, AnyPipeline, UserCounts
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S
-from tests.harness.mixture import asked_for
+from tests.harness.mixture import parse_faults
 from tests.harness.play.embedded_run import EmbeddedRun
 from tests.harness.schemas import USER_COUNTS as SCHEMAS
 from tests.harness.schemas import WITH_TABLE
@@ -33,7 +33,9 @@ SUBJECT = seeded(3, 9_000)
 
 
 def run(pipeline: AnyPipeline, faults: str = "driver-kill*2,zombie", **more: Any) -> EmbeddedRun:
-    return EmbeddedRun(CHECKOUT, cast(Toolchain, None), asked_for(faults, 3), 3, SUBJECT, Console(), pipeline, **more)
+    return EmbeddedRun(
+        CHECKOUT, cast(Toolchain, None), parse_faults(faults, 3), 3, SUBJECT, Console(), pipeline, **more
+    )
 
 
 def settings_of(pipeline: AnyPipeline, database: str | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from infra.embedded import spark
 from infra.embedded.process import identity
 from infra.embedded.spark import SparkHome
 from infra.toolchain.faketime import written
-from tests.harness.adapters.driver_clock import DriverClock, clocked
+from tests.harness.adapters.driver_clock import DriverClock, with_clock
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.clock import SteppedClock
@@ -169,7 +169,7 @@ def test_drivers_go_by_the_clock_and_executors_do_not(tmp_path: Path, monkeypatc
     monkeypatch.setattr(spark, "Child", child)
     plain = _home(tmp_path)
     clock = DriverClock(Path("/lib/fake.so"), tmp_path / "offset")
-    for number, home in enumerate((plain, clocked(plain, clock), clocked(plain, None))):
+    for number, home in enumerate((plain, with_clock(plain, clock), with_clock(plain, None))):
         with pytest.raises(InterruptedError):
             home.start(f"driver-{number}", "m", [], {"OWN": "1"})
     (_, before), (env, conf), (without, _) = started

@@ -29,9 +29,9 @@ from tests.harness.cut_sorts import (
 )
 from tests.harness.faults.cut import CutLink
 from tests.harness.lengths import READING_S
-from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_result_store
+from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, parse_faults, plan, without_result_store
 from tests.harness.play.cut_links import cut_links
-from tests.harness.play.planned import described
+from tests.harness.play.planned import describe
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL
@@ -163,15 +163,15 @@ def test_a_cut_that_cannot_be_made_is_undone_at_once(world: Links) -> None:
 
 @given(seed=st.integers(0, 2**40))
 def test_every_length_comes_before_one_comes_twice_and_stalls_have_their_own(seed: int) -> None:
-    planned = plan(seed, asked_for("broker-cut*8,executor-stall*6", seed), 2)
+    planned = plan(seed, parse_faults("broker-cut*8,executor-stall*6", seed), 2)
     lengths = {kind: [one.planned_s or 0.0 for one in planned if one.strike.kind == kind] for kind in (CUT, STALL)}
     assert sorted(lengths[CUT][:4]) == sorted(lengths[CUT][4:]) == sorted(LENGTHS_S)
     assert sorted(lengths[STALL]) == sorted(STALLS_S)
-    assert {one.planned_s for one in plan(seed, asked_for("cuts*3", seed), 2, cuts_s=(5.0,))} == {5.0}
+    assert {one.planned_s for one in plan(seed, parse_faults("cuts*3", seed), 2, cuts_s=(5.0,))} == {5.0}
 
 
 def test_a_cut_at_a_declaration_has_a_delay_and_at_a_step_it_has_none() -> None:
-    planned = [one for seed in range(50) for one in plan(seed, asked_for("broker-cut,store-cut", seed), 2)]
+    planned = [one for seed in range(50) for one in plan(seed, parse_faults("broker-cut,store-cut", seed), 2)]
     delays = [one.after_s for one in planned if one.step == DECLARED]
     assert len(set(delays)) > 20
     assert 0.0 <= min(delays) < max(delays) <= READING_S
@@ -181,33 +181,33 @@ def test_a_cut_at_a_declaration_has_a_delay_and_at_a_step_it_has_none() -> None:
 def test_lengths_of_cuts_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--plan", "--seed", "5", "--faults", "broker-cut*4", "--cut-s", "3,12"]) == 0
     told = capsys.readouterr().out
-    assert told.rstrip("\n") == described(plan(5, asked_for("broker-cut*4", 5), 2, table=TABLE, cuts_s=(3.0, 12.0)))
+    assert told.rstrip("\n") == describe(plan(5, parse_faults("broker-cut*4", 5), 2, table=TABLE, cuts_s=(3.0, 12.0)))
     assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
     assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
     assert capsys.readouterr().out.count(" for 7 s") == 2
 
 
 def test_cuts_means_every_cut_of_a_stack() -> None:
-    assert asked_for("cuts", 7) == tuple(EMBEDDED_CUTS.values())
-    assert Counter(asked_for("cuts*2,zombie", 7)) == Counter(
+    assert parse_faults("cuts", 7) == tuple(EMBEDDED_CUTS.values())
+    assert Counter(parse_faults("cuts*2,zombie", 7)) == Counter(
         {**dict.fromkeys(EMBEDDED_CUTS.values(), 2), EMBEDDED["zombie"]: 1}
     )
-    assert set(asked_for("cuts", 7, {**CLUSTER_CUTS})) == set(CLUSTER_CUTS.values())
+    assert set(parse_faults("cuts", 7, {**CLUSTER_CUTS})) == set(CLUSTER_CUTS.values())
     for word, sorts in (("cuts*0", EMBEDDED), ("cuts", {"zombie": EMBEDDED["zombie"]}), ("cut", EMBEDDED)):
         with pytest.raises(NoFaultError, match="there is no fault"):
-            asked_for(word, 7, sorts)
+            parse_faults(word, 7, sorts)
 
 
 def test_without_a_result_store_no_cut_from_it_is_planned() -> None:
-    left = without_result_store(asked_for("cuts", 1), "cuts")
+    left = without_result_store(parse_faults("cuts", 1), "cuts")
     assert set(EMBEDDED_CUTS.values()) - set(left) == {TO_RESULTS.strike}
     with pytest.raises(NoFaultError, match="no result store"):
-        without_result_store(asked_for("database-cut", 1), "database-cut")
+        without_result_store(parse_faults("database-cut", 1), "database-cut")
 
 
 def test_a_cut_comes_at_a_declaration_or_at_a_step_of_its_own_and_of_the_result_store_at_the_open_transaction() -> None:
     for seed in range(50):
-        for one in plan(seed, asked_for("cuts", seed), 2, table=TABLE):
+        for one in plan(seed, parse_faults("cuts", seed), 2, table=TABLE):
             between = BETWEEN[one.strike.target]
             if between == TO_RESULTS:
                 assert (one.step, one.sink) == TABLE[0]
@@ -219,7 +219,7 @@ def test_a_cut_comes_at_a_declaration_or_at_a_step_of_its_own_and_of_the_result_
 
 def test_without_a_cut_nothing_stands_between_a_pipeline_and_its_servers() -> None:
     given = ("127.0.0.1:1", 0, "http://127.0.0.1:2", "postgresql://127.0.0.1:3/results")
-    with cut_links(asked_for("zombie,broker-kill", 1)) as cuts:
+    with cut_links(parse_faults("zombie,broker-kill", 1)) as cuts:
         assert (cuts.links, cuts.broker_port) == ({}, None)
         assert cuts.between(*given) == (given[0], given[2], given[3])
         assert cuts.between(*given[:3], None) == (given[0], given[2], "")
@@ -227,7 +227,7 @@ def test_without_a_cut_nothing_stands_between_a_pipeline_and_its_servers() -> No
 
 def test_what_is_cut_is_reached_by_its_link_alone() -> None:
     given = ("127.0.0.1:1", 4, "http://127.0.0.1:2", "postgresql://127.0.0.1:3/results")
-    with cut_links(asked_for("cuts*2", 1)) as cuts:
+    with cut_links(parse_faults("cuts*2", 1)) as cuts:
         ports = {target: link.port for target, link in cuts.links.items()}
         assert set(ports) == {TO_BROKER.target, TO_STORE.target, TO_RESULTS.target}
         assert cuts.broker_port == ports[TO_BROKER.target]
@@ -245,6 +245,6 @@ def test_what_is_cut_is_reached_by_its_link_alone() -> None:
     port = ports[TO_STORE.target]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 1.0)
-    with cut_links(asked_for("store-cut", 1)) as alone:
+    with cut_links(parse_faults("store-cut", 1)) as alone:
         assert alone.broker_port is None
         assert alone.between(*given)[::2] == (given[0], given[3])

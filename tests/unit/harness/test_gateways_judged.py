@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.harness.checkers.words import mistimed, strangers, taken_back
+from tests.harness.checkers.words import find_mistimed, find_taken_back, strangers
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.harness.workload.gateways import GATEWAYS
-from tests.unit.harness.fabricate import LATENESS_MS, Row
+from tests.unit.harness.fabricate import LATENESS_MS
 from tests.unit.harness.fabricate_gateways import AWAY, HOLD_MAX_MS, NORTH, fabricate_gateways
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
 
@@ -154,7 +155,12 @@ def test_what_no_other_file_says_too_is_found(run: Path, does: Change, verdict: 
 @pytest.mark.parametrize("hold_max_ms", [600_000, 10_000])
 def test_words_of_the_product_are_as_acknowledgements_made_them(hold_max_ms: int) -> None:
     one = GatewayWorld(hold_max_ms)
-    assert strangers(one.said, GATEWAYS) == taken_back(one.said) == mistimed(one.said, one.sends, one.sent_at) == []
+    assert (
+        strangers(one.said, GATEWAYS)
+        == find_taken_back(one.said)
+        == find_mistimed(one.said, one.sends, one.sent_at)
+        == []
+    )
 
 
 @pytest.mark.parametrize(

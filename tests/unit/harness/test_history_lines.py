@@ -18,9 +18,9 @@ TRUE = [DECLARED, STEP, SEEN, GONE, PUBLISHED]
 
 
 def test_what_writers_write_is_well() -> None:
-    assert lines.misplaced(TRUE) == []
+    assert lines.find_misplaced(TRUE) == []
     pod = [{**one, "process": "p@u/c"} for one in (SEEN, GONE)]
-    assert lines.misplaced([*pod, *pod]) == []
+    assert lines.find_misplaced([*pod, *pod]) == []
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_what_writers_write_is_well() -> None:
     ],
 )
 def test_what_nobody_writes_is_told(line: dict[str, Any], changes: dict[str, Any], why: str) -> None:
-    found = lines.misplaced([{**one, **changes} if one is line else one for one in TRUE])
+    found = lines.find_misplaced([{**one, **changes} if one is line else one for one in TRUE])
     assert any(why in one for one in found), found

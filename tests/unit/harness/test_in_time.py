@@ -11,12 +11,13 @@ import pytest
 
 from tests.harness.checkers import in_time
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.in_time import Seal, announcements, kept_by_partition, seals
+from tests.harness.checkers.in_time import Seal, announcements, count_kept_by_partition, seals
 from tests.harness.checkers.reference import Outcome, Reference
-from tests.harness.evidence import Clock, EpochRecord, Send, Settings
+from tests.harness.evidence import Clock, EpochRecord, Settings
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import Row
+from tests.harness.sends import Send
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_json, change_lines
 
 
@@ -122,7 +123,7 @@ def test_a_run_in_which_no_partition_lagged_has_shown_nothing(unpaced: Path) -> 
 def test_a_record_that_the_largest_time_seen_would_have_refused_shows_a_lag(
     unpaced: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_time, "kept_by_partition", lambda *_: 3)
+    monkeypatch.setattr(in_time, "count_kept_by_partition", lambda *_: 3)
     oracle = in_time.judge(Case(unpaced))
     assert oracle.verdict is Verdict.PASS
     assert "would have refused 3 more" in oracle.says
@@ -132,7 +133,7 @@ def test_kept_are_those_behind_the_largest_time_of_earlier_epochs() -> None:
     times, settings = [500_000, 1, 400_000, 2], Settings(window_ms=60_000, lateness_ms=120_000)
     sends = [Send(str(at), "u", time, 0, "fresh", None, "events", 0, at) for at, time in enumerate(times)]
     found = Reference(bytearray(4), array("q", [0, 0, 1, 1]), accepted={str(at): at for at in range(4)})
-    assert kept_by_partition(sends, found, settings) == 1
+    assert count_kept_by_partition(sends, found, settings) == 1
 
 
 @pytest.mark.parametrize(

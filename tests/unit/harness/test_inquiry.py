@@ -16,7 +16,7 @@ from tests.harness import asked, inquiry
 from tests.harness.adapters.driver_metrics import ANY_PORT, gauges_in, read_metric
 from tests.harness.asked import Certificate, Metric, Warned
 from tests.harness.evidence import EvidenceError
-from tests.harness.inquiry import Complete, Inquiry, closed, document_in, warnings_in
+from tests.harness.inquiry import Complete, Inquiry, document_in, find_closed, warnings_in
 from tests.unit.ledger.samples import declaration, record_of
 
 MINUTE = 60_000
@@ -33,14 +33,14 @@ def record(minutes: float | None, *released: str) -> dict[str, Any]:
 
 def test_windows_are_those_that_the_last_epochs_closed_the_newest_first() -> None:
     tail = [record(None), record(10.5), record(10.9), record(13.2, "north"), record(14, "north", "south")]
-    assert [(start // MINUTE, gone) for start, gone in closed(tail, *WINDOWS)] == [
+    assert [(start // MINUTE, gone) for start, gone in find_closed(tail, *WINDOWS)] == [
         (11, ("north", "south")),
         (10, ("north",)),
         (9, ("north",)),
         (8, ("north",)),
         (7, ()),
     ]
-    assert [*closed([], *WINDOWS)] == [*closed(tail[:1], *WINDOWS)] == []
+    assert [*find_closed([], *WINDOWS)] == [*find_closed(tail[:1], *WINDOWS)] == []
 
 
 class Asking:

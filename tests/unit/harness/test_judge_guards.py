@@ -16,7 +16,8 @@ from tests.harness.evidence import Epilogue
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
 from tests.unit.command import call
-from tests.unit.harness.fabricate import CONTROLS, Row
+from tests.unit.harness.fabricate import CONTROLS
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_json, change_lines, lines_of
 
 FILES = [

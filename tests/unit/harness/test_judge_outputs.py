@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.harness.evidence import SINKS
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_lines, lines_of, name_of
 
 ALTERED = [

@@ -149,7 +149,7 @@ WORDS = "SinkError: a repeat of epoch 5 decided otherwise"
 ENDED = [{"state": "ended", "pid": pid, "says": WORDS} for pid in (1, 2)]
 
 
-def _told(*drivers: dict[str, Any]) -> Change:
+def _tell_of_drivers(*drivers: dict[str, Any]) -> Change:
     """Drivers that are told of before the epoch that was finished as shown was published."""
 
     def change(rows: list[Any]) -> None:
@@ -173,7 +173,7 @@ REPAIRED = {"state": "repaired", "pid": 2, "says": "the next driver finishes epo
 def test_refused_drivers_are_no_end_where_an_epoch_was_repaired_after_them(
     run: Path, drivers: tuple[dict[str, Any], ...], verdict: Verdict, says: str
 ) -> None:
-    _told(*drivers)(run)
+    _tell_of_drivers(*drivers)(run)
     results = judge(run, write=False, second=ask)
     assert results.verdict is verdict, results.reasons
     assert results.oracle("goes on").says.startswith(says)
@@ -183,7 +183,7 @@ def test_a_way_out_that_the_chain_does_not_have_is_none(tmp_path: Path) -> None:
     run = bind(watch(fabricate(tmp_path / "20261124-090000-7")))
     change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(repair="True"))
     assert judge(run, write=False).oracle("goes on").says == "the way out was not tried: no epoch was repaired"
-    _told(*ENDED, REPAIRED)(run)
+    _tell_of_drivers(*ENDED, REPAIRED)(run)
     results = judge(run, write=False)
     assert results.verdict is Verdict.UNKNOWN
     assert "has no epoch that repairs another" in results.oracle("goes on").says

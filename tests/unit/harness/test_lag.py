@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
-from tests.harness.aftermath import shown_by
+from tests.harness.aftermath import effects_of
 from tests.harness.campaigns.chaos import main
 from tests.harness.campaigns.cluster import changes_of, strikes_of
 from tests.harness.cluster_sorts import USUAL_ROLES
@@ -22,10 +22,10 @@ from tests.harness.faults.healing import Healing
 from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
-from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
+from tests.harness.mixture import EMBEDDED, NoFaultError, name_of, parse_faults
 from tests.harness.play.planned import planned_faults
 from tests.harness.portions import sent_by
-from tests.harness.report.naming import done
+from tests.harness.report.naming import name_deed
 from tests.harness.schedule import PlannedFault
 from tests.harness.soak.plan import Part, read_plan
 from tests.harness.workload.errors import InputError
@@ -149,12 +149,12 @@ def test_a_driver_that_was_away_hit_when_another_took_over() -> None:
 @pytest.mark.parametrize("name", LAGS)
 def test_a_lag_is_a_fault_like_others_where_the_sender_is_unpaced(name: str) -> None:
     strike = LAGS[name]
-    assert shown_by(strike.kind, strike.target)
-    assert done(strike.kind) != strike.kind
+    assert effects_of(strike.kind, strike.target)
+    assert name_deed(strike.kind) != strike.kind
     assert name_of(strike) == name
-    assert asked_for(name, 1, {**EMBEDDED, **LAGS}) == (strike,)
+    assert parse_faults(name, 1, {**EMBEDDED, **LAGS}) == (strike,)
     with pytest.raises(NoFaultError, match="there is no fault"):
-        asked_for(name, 1)
+        parse_faults(name, 1)
     lengths = lasting((10.0, 20.0))
     faults = planned_faults(3, [strike] * 4, lengths)
     assert sorted(one.planned_s or 0 for one in faults) == [10.0, 10.0, 20.0, 20.0]
@@ -195,7 +195,7 @@ def test_a_bound_that_nobody_waits_for_is_refused(capsys: pytest.CaptureFixture[
         Conditions(hold_max_ms=15_000)
     own = RATED.model_copy(update={"hold_max_ms": 15_000})
     with pytest.raises(InputError, match="needs gateway-away"):
-        sent_by(3, 20_000, asked_for("partition-lag", 1, LAGS), own)
+        sent_by(3, 20_000, parse_faults("partition-lag", 1, LAGS), own)
     asked = ["--plan", "--seed", "1", "--rate", "250", "--idle-ms", "100", "--hold-max-ms", "15000", "--faults"]
     assert main([*asked, "partition-lag"]) == 2
     assert "--hold-max-ms needs gateway-away" in capsys.readouterr().err
@@ -256,7 +256,7 @@ def test_gateways_are_away_one_after_the_other_and_send_and_say_nothing_meanwhil
 
 
 def test_a_plan_with_a_gateway_has_registered_sources_and_no_other_has() -> None:
-    away = asked_for("gateway-away", 1, LAGS)
+    away = parse_faults("gateway-away", 1, LAGS)
     subject = sent_by(3, 20_000, away, RATED)
     assert subject.gateways == GATEWAYS
     own = RATED.model_copy(update={"hold_max_ms": 15_000})

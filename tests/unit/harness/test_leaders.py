@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.harness.adapters.leaders import TRANSACTIONS, Leaders, Led, Where, of_pipeline, partition_of, wanted_of
-from tests.harness.adapters.reassignment import document, refusal, reorder, started
+from tests.harness.adapters.reassignment import document, read_started, refusal, reorder
 from tests.harness.adapters.transactions import ToolFailedError
 
 # What the tool of Kafka 4.3.1 said of three brokers, shortened by partitions.
@@ -72,9 +72,9 @@ def test_the_partitions_of_a_pipeline_are_its_source_its_sinks_their_marks_and_i
 
 
 def test_what_the_tool_has_started_is_read_from_what_it_says() -> None:
-    assert started(SAID) == {"__transaction_state-0", "events-3", "uc.accepted.progress-1"}
-    assert started("Successfully started partition reassignment for events-0\n") == {"events-0"}
-    assert started(UNKNOWN) == set()
+    assert read_started(SAID) == {"__transaction_state-0", "events-3", "uc.accepted.progress-1"}
+    assert read_started("Successfully started partition reassignment for events-0\n") == {"events-0"}
+    assert read_started(UNKNOWN) == set()
     assert "Topic nope not found" in refusal(UNKNOWN)
     assert refusal(SAID) == ""
 

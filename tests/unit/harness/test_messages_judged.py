@@ -14,7 +14,8 @@ import pytest
 
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import FIELDS, Row, wire
+from tests.unit.harness.fabricate import FIELDS
+from tests.unit.harness.fabricated_files import Row, wire
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import change_json, change_lines
 

@@ -19,8 +19,8 @@ from tests.harness.checkers.expectations import DeadLetterRows
 from tests.harness.checkers.messages import Look
 from tests.harness.checkers.reference import Outcome
 from tests.harness.checkers.xxhash64 import shard_of
-from tests.harness.evidence import Send
 from tests.harness.schemas import USER_COUNTS
+from tests.harness.sends import Send
 from tests.unit.harness.fake_message import FakeMessage
 
 EPOCH, SHARDS = 3, 2

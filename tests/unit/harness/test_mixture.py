@@ -23,7 +23,7 @@ from tests.harness.mixture import (
     SORTS,
     TABLE,
     NoFaultError,
-    asked_for,
+    parse_faults,
     plan,
     with_work_left,
 )
@@ -40,8 +40,8 @@ EVENT = {"t": 1, "event": "epoch", "epoch": 4, "state": "declared", "driver": 9}
 
 @given(seed=SEEDS, count=st.integers(1, 40), shards=st.integers(1, 8))
 def test_the_same_seed_gives_the_same_plan(seed: int, count: int, shards: int) -> None:
-    strikes = asked_for(str(count), seed)
-    assert strikes == asked_for(str(count), seed)
+    strikes = parse_faults(str(count), seed)
+    assert strikes == parse_faults(str(count), seed)
     planned = plan(seed, strikes, shards)
     assert planned == plan(seed, strikes, shards)
     assert Counter(one.strike for one in planned) == Counter(strikes)
@@ -50,26 +50,26 @@ def test_the_same_seed_gives_the_same_plan(seed: int, count: int, shards: int) -
 
 @given(seed=SEEDS)
 def test_a_number_gives_every_sort_before_one_comes_twice(seed: int) -> None:
-    assert set(asked_for(str(len(EMBEDDED)), seed)) == set(EMBEDDED.values())
-    assert asked_for(str(len(EMBEDDED) + 5), seed)[: len(EMBEDDED)] == asked_for(str(len(EMBEDDED)), seed)
+    assert set(parse_faults(str(len(EMBEDDED)), seed)) == set(EMBEDDED.values())
+    assert parse_faults(str(len(EMBEDDED) + 5), seed)[: len(EMBEDDED)] == parse_faults(str(len(EMBEDDED)), seed)
 
 
 def test_plans_differ_by_seed() -> None:
-    plans = [tuple(plan(seed, asked_for("all", seed), 2)) for seed in range(20)]
+    plans = [tuple(plan(seed, parse_faults("all", seed), 2)) for seed in range(20)]
     assert len({tuple(one.strike for one in planned) for planned in plans}) > 15
     assert {one.step for planned in plans for one in planned} == {*(step for step, _ in STEPS), DECLARED}
 
 
 @given(seed=SEEDS)
 def test_what_a_task_has_to_point_out_is_struck_at_a_step_of_a_task(seed: int) -> None:
-    planned = plan(seed, asked_for("40", seed), 2)
+    planned = plan(seed, parse_faults("40", seed), 2)
     pointed_out = [one for one in planned if one.strike.target in IN_TASKS and one.strike.kind not in DELAYED]
     assert not [one for one in pointed_out if one.step == DECLARED]
 
 
 @given(seed=SEEDS)
 def test_what_is_about_a_transaction_strikes_while_one_is_open(seed: int) -> None:
-    planned = [one for one in plan(seed, asked_for("all", seed), 2) if one.strike.kind in IN_COMMIT]
+    planned = [one for one in plan(seed, parse_faults("all", seed), 2) if one.strike.kind in IN_COMMIT]
     assert len(planned) == len(IN_COMMIT)
     assert {one.step for one in planned} == {"transaction_open"}
 
@@ -84,7 +84,7 @@ def test_records_are_there_for_faults_that_they_have_to_flow_for() -> None:
 
 
 def test_a_fault_at_a_declaration_takes_declarations_from_its_epoch_on() -> None:
-    kills = (plan(seed, asked_for("driver-kill", seed), 2, first_epoch=4)[0] for seed in range(50))
+    kills = (plan(seed, parse_faults("driver-kill", seed), 2, first_epoch=4)[0] for seed in range(50))
     one = next(one for one in kills if one.step == DECLARED)
     assert one.matches(EVENT)
     assert not one.matches({**EVENT, "epoch": 3})
@@ -93,20 +93,20 @@ def test_a_fault_at_a_declaration_takes_declarations_from_its_epoch_on() -> None
 
 
 def test_names_are_taken_with_their_counts() -> None:
-    strikes = asked_for("zombie*3, broker-kill", 7)
+    strikes = parse_faults("zombie*3, broker-kill", 7)
     assert strikes == (EMBEDDED["zombie"],) * 3 + (EMBEDDED["broker-kill"],)
-    assert asked_for("all", 7) == tuple(EMBEDDED.values())
+    assert parse_faults("all", 7) == tuple(EMBEDDED.values())
 
 
 @pytest.mark.parametrize("text", ["", "0", "zombies", "zombie*0", "zombie*", "zombie*-1", "zombie,,broker-kill"])
 def test_other_names_are_refused_with_those_that_there_are(text: str) -> None:
     with pytest.raises(NoFaultError, match=r"at least 1|executor-kill, .*store-stop"):
-        asked_for(text, 7)
+        parse_faults(text, 7)
 
 
 @pytest.mark.parametrize("faults", ["broker-stop", "zombie*2", "all", "60"])
 def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(faults: str) -> None:
-    strikes = asked_for(faults, 1)
+    strikes = parse_faults(faults, 1)
     subject = seeded_for(1, 6_000, strikes)
     assert len(list(subject.records())) == subject.numbers.sent == 6_000
     assert 6_000 // subject.portion > len(strikes)
@@ -114,7 +114,9 @@ def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(fau
 
 @given(seed=SEEDS)
 def test_the_result_store_is_struck_while_its_own_transaction_is_there(seed: int) -> None:
-    planned = [one for one in plan(seed, asked_for("all", seed), 2, table=TABLE) if one.strike.target == RESULT_STORE]
+    planned = [
+        one for one in plan(seed, parse_faults("all", seed), 2, table=TABLE) if one.strike.target == RESULT_STORE
+    ]
     assert {one.sink for one in planned} == {ACCEPTED_ROWS}
 
 

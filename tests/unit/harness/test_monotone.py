@@ -11,7 +11,7 @@ import pytest
 from tests.harness.evidence import SINKS
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Oracle, Verdict
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_json, change_lines, lines_of, watch
 
 

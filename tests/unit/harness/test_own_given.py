@@ -11,7 +11,7 @@ import pytest
 
 from effectively_once import Count, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
 from tests.harness.checkers.declared import Declaration
-from tests.harness.definition.declared import NotJudgedError, declared
+from tests.harness.definition.declared import NotJudgedError, describe
 
 PIPELINE = Pipeline(
     transform=lambda frame: frame,
@@ -29,7 +29,7 @@ PIPELINE = Pipeline(
 
 
 def of(pipeline: Pipeline) -> Declaration:
-    said = orjson.loads(orjson.dumps(declared(pipeline)["declaration"]))
+    said = orjson.loads(orjson.dumps(describe(pipeline)["declaration"]))
     return Declaration.of({**said, "pipeline": "clicks", "window_ms": 1, "lateness_ms": 0})
 
 
@@ -84,4 +84,4 @@ def test_state_of_sparks_own_cannot_be_judged() -> None:
     schema = pa.schema([("key", pa.string()), ("amount", pa.int64())])
     own = Stateful(lambda rows: rows, by="key", to=ToKafka("sessions"), schema=schema)
     with pytest.raises(NotJudgedError, match="no reference here recomputes"):
-        declared(replace(PIPELINE, windows=(), stateful=own))
+        describe(replace(PIPELINE, windows=(), stateful=own))

@@ -228,14 +228,14 @@ def test_tables_without_a_result_store_of_ours_are_refused(tmp_path: Path) -> No
 
 
 def test_image_and_resources_are_those_of_the_pipeline_of_its_name_or_else_of_user_counts() -> None:
-    def told(*names: str) -> str:
+    def ask(*names: str) -> str:
         one = {name: {"image": name} for name in names}
         return orjson.dumps({"platform": {"pipelines": one, "namespaces": {"pipelines": "p"}}}).decode()
 
-    assert Target.of(told("user_counts", "my-clicks"), "my_clicks").values == {"image": "my-clicks"}
-    assert Target.of(told("user-counts", "other"), "my_clicks").values == {"image": "user-counts"}
+    assert Target.of(ask("user_counts", "my-clicks"), "my_clicks").values == {"image": "my-clicks"}
+    assert Target.of(ask("user-counts", "other"), "my_clicks").values == {"image": "user-counts"}
     with pytest.raises(NotDeployedError, match="there is: other"):
-        Target.of(told("other"), "my_clicks")
+        Target.of(ask("other"), "my_clicks")
 
 
 @pytest.fixture

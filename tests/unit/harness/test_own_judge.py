@@ -16,7 +16,8 @@ from tests.harness.judge.again import differences, place_to_judge
 from tests.harness.judge.verdict import judge
 from tests.harness.results import OWN_PIPELINE, Results, Verdict
 from tests.unit.command import call
-from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
+from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate
+from tests.unit.harness.fabricated_files import write_json, write_lines
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch
 from tests.unit.harness.test_rejudge import KEPT, keep
 

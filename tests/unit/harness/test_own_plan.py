@@ -14,7 +14,7 @@ from infra.embedded.job import Job
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL
 from tests.harness.definition.asked import Definition
-from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, steps_of
+from tests.harness.mixture import EMBEDDED, NoFaultError, parse_faults, steps_of
 from tests.harness.play.planned import planned_faults
 from tests.harness.portions import rows_of
 from tests.harness.schedule import PlannedFault, Strike
@@ -50,7 +50,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_rows_are_sent_as_they_are_with_their_key(file: Path) -> None:
-    subject = rows_of(file, "key", "at", asked_for("executor-kill", 1), SETTINGS)
+    subject = rows_of(file, "key", "at", parse_faults("executor-kill", 1), SETTINGS)
     first = list(islice(subject.records(), 7))
     assert (first[0].key, orjson.loads(first[0].value)) == (b"k0", {"id": "0", "at": 0, "key": "k0", "amount": 0})
     assert first[5].value == b"row-6: {broken"
@@ -58,8 +58,8 @@ def test_rows_are_sent_as_they_are_with_their_key(file: Path) -> None:
 
 
 def test_each_fault_has_a_portion_and_those_undone_while_records_flow_have_more(file: Path) -> None:
-    one = rows_of(file, "key", "at", asked_for("executor-kill", 1), SETTINGS)
-    more = rows_of(file, "key", "at", asked_for("executor-kill,zombie", 1), SETTINGS)
+    one = rows_of(file, "key", "at", parse_faults("executor-kill", 1), SETTINGS)
+    more = rows_of(file, "key", "at", parse_faults("executor-kill,zombie", 1), SETTINGS)
     assert (one.portion, more.portion) == (600 // 4, 600 // 7)
     assert one.epoch_rows_max * 2 == one.portion
     assert (one.window_ms, one.lateness_ms) == (60_000, 120_000)
@@ -93,7 +93,7 @@ def test_at_least_once_topics_have_no_transaction_to_come_at() -> None:
     with pytest.raises(
         NoFaultError, match=r"restart of the broker needs a transaction of rows.*leave it out of FAULTS"
     ):
-        planned_faults(1, asked_for("broker-restart", 1), USUAL, Definition(job, NONE, SAID))
+        planned_faults(1, parse_faults("broker-restart", 1), USUAL, Definition(job, NONE, SAID))
 
 
 def test_a_fault_without_a_step_to_come_at_is_refused() -> None:
@@ -101,7 +101,7 @@ def test_a_fault_without_a_step_to_come_at_is_refused() -> None:
     with pytest.raises(
         NoFaultError, match=r"restart of the broker needs a transaction of rows.*leave it out of FAULTS"
     ):
-        plan(1, asked_for("broker-restart", 1), files)
+        plan(1, parse_faults("broker-restart", 1), files)
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -11,7 +11,7 @@ import pytest
 from effectively_once import Count, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once_jobs import user_counts
 from tests.harness import with_table
-from tests.harness.definition.declared import declared
+from tests.harness.definition.declared import describe
 from tests.harness.definition.schemas import schemas_of
 from tests.harness.evidence import Manifest
 from tests.harness.schemas import DEAD_LETTERS, USER_COUNTS, WITH_TABLE, SinkSchema
@@ -110,7 +110,7 @@ def test_those_of_user_counts_are_what_its_declaration_comes_to() -> None:
 
 
 def test_every_sink_that_is_judged_has_one() -> None:
-    said = declared(replace(PIPELINE, rows=(*PIPELINE.rows, ToKafka("whole", value="raw"))))
+    said = describe(replace(PIPELINE, rows=(*PIPELINE.rows, ToKafka("whole", value="raw"))))
     assert said["schemas"].keys() == {sink["name"] for sink in said["declaration"]["sinks"]}
     assert Manifest.model_fields["schemas"].annotation == dict[str, SinkSchema]
 

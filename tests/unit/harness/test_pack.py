@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from tests.harness.controls.names import CATALOG_OFF
 from tests.harness.controls.shape import shape_of
-from tests.harness.evidence import crc_of_row
 from tests.harness.pack import lines, varints
 from tests.harness.pack.archive import INDEX, PackError, pack, unpack
 from tests.harness.pack.files import Referred, lines_of, workload_in
 from tests.harness.pack.references import References
 from tests.harness.run_directory import LinesWriter
+from tests.harness.sends import crc_of_row
 from tests.harness.workload import seeded
 from tests.harness.workload.record import line_of, partition_of
 from tests.harness.workload.seeded import Seeded

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, PodLog, announcement, driver_name, placed, pod_of
+from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, PodLog, announcement, driver_name, place, pod_of
 from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeReader, ended, pod
 
 STEP = {"t": 5, "event": "step", "epoch": 3, "shard": 0, "sink": None, "step": "ids_decided", "pid": 9, "attempt": 0}
@@ -44,11 +44,11 @@ def test_other_lines_hold_none(line: str) -> None:
 
 def test_an_announcement_says_its_pod_and_drivers_are_named_by_it() -> None:
     driver = pod_of(pod("uc-1-driver", UIDS["b"], DRIVER, state=RUNS))
-    told = placed({"t": 1, "event": "epoch", "state": "declared", "epoch": 0, "driver": 7}, driver)
+    told = place({"t": 1, "event": "epoch", "state": "declared", "epoch": 0, "driver": 7}, driver)
     assert (told["pod"], told["pod_uid"]) == ("uc-1-driver", UIDS["b"])
     assert told["driver"] == driver_name(driver) == "uc-1-driver@00000001"
-    assert placed({"t": 1, "event": "driver", "state": "started", "pid": 7}, driver)["pid"] == driver_name(driver)
-    assert placed(STEP, driver)["pid"] == 9
+    assert place({"t": 1, "event": "driver", "state": "started", "pid": 7}, driver)["pid"] == driver_name(driver)
+    assert place(STEP, driver)["pid"] == 9
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.harness.checkers import provenance
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.settings import pipeline_settings
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import bind, change_json, change_lines
 
 Change = Callable[[Any], Any]

@@ -89,16 +89,16 @@ def fault(target: str = "executor", kind: str = "sigkill", **more: Any) -> Fault
 
 
 def test_a_fault_tells_how_long_it_took_to_catch_up() -> None:
-    found = measured.measured(fault(), [], steady(stalled_s=3))
+    found = measured.measure(fault(), [], steady(stalled_s=3))
     assert (found.backlog, found.caught_up_s) == (11, 3.5)
-    assert measured.measured(fault(), [], None).caught_up_s is None
+    assert measured.measure(fault(), [], None).caught_up_s is None
 
 
 def test_a_server_catches_up_when_it_is_back() -> None:
     """Its epochs went on to be published for a second: they are none of its recovery."""
     away = fault("broker", healed_at=7_500)
-    assert measured.measured(away, [], steady()).caught_up_s == 1.5
-    assert measured.measured(fault("executor", healed_at=7_500), [], steady()).caught_up_s == 0.5
+    assert measured.measure(away, [], steady()).caught_up_s == 1.5
+    assert measured.measure(fault("executor", healed_at=7_500), [], steady()).caught_up_s == 0.5
 
 
 def test_an_epoch_published_twice_counts_by_its_first_publication() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.harness.checkers import digest
 from tests.harness.checkers.reference import NEVER, Outcome, replay
-from tests.harness.evidence import Chain, Clock, EpochCounts, EpochRecord, Lost, Pin, Pinned, Send
+from tests.harness.evidence import Chain, Clock, EpochCounts, EpochRecord, Lost, Pin, Pinned
+from tests.harness.sends import Send
 
 WINDOW_MS, LATENESS_MS = 100, 50
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers import returns
-from tests.harness.checkers.certificates import let_go, refused
+from tests.harness.checkers.certificates import find_refused, let_go
 from tests.harness.checkers.releases import last_sent
 from tests.harness.checkers.returns import before_certificate, silent
 from tests.harness.checkers.statements import Said
@@ -65,7 +65,7 @@ def test_while_a_server_is_struck_it_need_not(other: dict[str, Any], excused: bo
 
 def count(one: GatewayWorld, events: list[dict[str, Any]]) -> int:
     case, gone = one.case, let_go(one.case)
-    late = refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+    late = find_refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
     read = last_sent(one.epochs, case.reference.epochs_of, one.sent_at)
     return before_certificate((it for it in late if it[0] in gone), one.sends, one.sent_at, read, events)[AWAY]
 

@@ -19,10 +19,10 @@ from infra.embedded.process import Child, identity
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.strace import find_strace, traced_by
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.slow_disk import SlowDisk, opened_to_write
+from tests.harness.adapters.slow_disk import SlowDisk, find_written_files
 from tests.harness.faults.slow_disk import FAILURES, LEAST, SlowedServer
 from tests.harness.faults.slowable import SlowableServer
-from tests.harness.mixture import asked_for, plan
+from tests.harness.mixture import parse_faults, plan
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.harness.slow_disk_sorts import DELAYS_MS, SERVER_DISKS, SLOW_DISK
 from tests.unit.harness.sleepers import Server, soon
@@ -269,7 +269,7 @@ def test_it_was_slow_no_longer_than_strace_is_known_to_have_held_it(world: World
 
 
 def test_the_same_plan_draws_the_same_delay_and_plans_differ() -> None:
-    planned = plan(3, asked_for("slow-disks*6", 3), 2)
+    planned = plan(3, parse_faults("slow-disks*6", 3), 2)
     drawn = []
     for one in planned:
         for _ in range(2):
@@ -281,7 +281,7 @@ def test_the_same_plan_draws_the_same_delay_and_plans_differ() -> None:
 
 
 def test_lengths_are_those_of_stalls_and_each_comes_before_one_comes_twice() -> None:
-    planned = plan(3, asked_for("store-slow-disk*4,executor-stall*2", 3), 2, lengths_s=(3.0, 12.0))
+    planned = plan(3, parse_faults("store-slow-disk*4,executor-stall*2", 3), 2, lengths_s=(3.0, 12.0))
     lengths = Counter((one.strike.kind, one.planned_s) for one in planned)
     assert lengths[SLOW_DISK, 3.0] == lengths[SLOW_DISK, 12.0] == 2
 
@@ -319,7 +319,7 @@ class Writer:
         words = ["sh", "-c", 'exec "$0" "$@" <"$ASK"', sys.executable, "-c", WRITES, str(self.file)]
         self.child = Child("writer", words, folder / "writer.log", cwd=folder, env={"ASK": str(ask)})
         self._ask = ask.open("w")
-        soon("its file", lambda: str(self.file) in opened_to_write(self.child.pid))
+        soon("its file", lambda: str(self.file) in find_written_files(self.child.pid))
 
     def took(self, what: str) -> float:
         before = self._answers()
@@ -360,7 +360,7 @@ def test_calls_on_files_take_longer_until_it_is_undone(
     assert not disk.holds()
     assert traced_by(writer.child.pid) == {0}
     assert writer.took(slowed) < DELAY_S
-    assert opened_to_write(writer.child.pid) == {str(writer.file)}
+    assert find_written_files(writer.child.pid) == {str(writer.file)}
 
 
 def test_who_has_ended_cannot_be_attached_to(writer: Writer, tmp_path: Path) -> None:

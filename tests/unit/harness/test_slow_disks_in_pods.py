@@ -44,7 +44,7 @@ def server(world: World) -> Server:
     return world.server()
 
 
-def told(proc: Path, pid: int, container_id: str, numbers: str) -> None:
+def write_status(proc: Path, pid: int, container_id: str, numbers: str) -> None:
     """What a kernel tells of a process."""
     folder = proc / str(pid)
     folder.mkdir()
@@ -57,13 +57,13 @@ def test_the_first_process_of_a_container_is_found_among_all(server: Server, tmp
     proc.mkdir()
     (proc / "meminfo").write_text("")
     (proc / "7").mkdir()
-    told(proc, 8, "5e" * 32, "8 70 1")
-    told(proc, 9, ID, "9 71 12")
+    write_status(proc, 8, "5e" * 32, "8 70 1")
+    write_status(proc, 9, ID, "9 71 12")
     # A process of this machine is in no container, whatever its control group is called.
-    told(proc, 1, ID, "1")
+    write_status(proc, 1, ID, "1")
     with pytest.raises(NoProcessError, match="container 4f4f4f4f4f4f has no process on this machine"):
         find_first(ID, proc)
-    told(proc, server.pid, ID, f"{server.pid} 70 1")
+    write_status(proc, server.pid, ID, f"{server.pid} 70 1")
     assert find_first(ID, proc).pid == server.pid
     with pytest.raises(NoProcessError):
         find_first("", proc)
@@ -79,14 +79,14 @@ def test_a_pod_is_slowed_by_its_processes_here_and_named_as_the_cluster_names_it
 ) -> None:
     asked: list[str] = []
 
-    def found(container_id: str) -> psutil.Process:
+    def find(container_id: str) -> psutil.Process:
         asked.append(container_id)
         return psutil.Process(server.pid)
 
-    monkeypatch.setattr(slowable, "find_first", found)
+    monkeypatch.setattr(slowable, "find_first", find)
     pods = Pods(POD)
     pod = SlowablePod(pods, None, threading.Event())
-    assert (pod.present(), pod.told) == ([], {})
+    assert (pod.present(), pod.why) == ([], {})
     who, family = pod.family({"shard": 0})
     assert (who, family[0].pid, asked) == (POD.who, server.pid, [ID])
     assert pod.present() == [POD.who]
@@ -107,7 +107,7 @@ def test_of_several_pods_the_one_that_is_chosen_is_slowed_and_why_is_told(
     other = ServerPod("kafka-1", "u2", "kafka", "77" * 32, "node-2", ready=True)
     pod = SlowablePod(Pods(POD, other), lambda _: Picked(other, {"led": 3}), threading.Event())
     assert pod.family({})[0] == other.who
-    assert (pod.present(), pod.told) == ([other.who], {"led": 3})
+    assert (pod.present(), pod.why) == ([other.who], {"led": 3})
 
 
 def test_where_the_engine_is_on_another_machine_no_disk_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,10 @@ from tests.harness.campaigns.options import Campaign
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, sorts_on
 from tests.harness.conditions import Conditions
 from tests.harness.cut_sorts import CUT
-from tests.harness.mixture import EMBEDDED, STACKS, Stack, asked_for
+from tests.harness.mixture import EMBEDDED, STACKS, Stack, parse_faults
 from tests.harness.portions import seeded_for
 from tests.harness.slow_disk_sorts import SLOW_DISK
-from tests.harness.soak.plan import DRAWN_FAULTS, SORTS, Part, Plan, PlanError, drawn, read_plan
+from tests.harness.soak.plan import DRAWN_FAULTS, SORTS, Part, Plan, PlanError, draw, read_plan
 from tests.harness.stall_sorts import DELAYED
 from tests.harness.subject import PLACES
 from tests.harness.workload.bounds import LATE_COPIES, LATE_OWN
@@ -176,17 +176,17 @@ def test_a_run_is_that_of_its_part_only() -> None:
 
 @given(seed=st.integers(0, 2**31), number=st.integers(1, 500))
 def test_a_part_that_is_drawn_follows_from_seed_and_number(seed: int, number: int) -> None:
-    one = drawn(seed, number, STACKS)
-    assert one == drawn(seed, number, STACKS)
+    one = draw(seed, number, STACKS)
+    assert one == draw(seed, number, STACKS)
     assert one.name == f"part-{number}"
     assert one.stack == STACKS[(number - 1) % 2]
     assert one.controls == (number <= 2)
-    assert len(asked_for(one.faults, one.seed, SORTS[one.stack])) == DRAWN_FAULTS
+    assert len(parse_faults(one.faults, one.seed, SORTS[one.stack])) == DRAWN_FAULTS
 
 
 def test_parts_that_are_drawn_differ() -> None:
-    assert len({drawn(1, number, ("embedded",)).seed for number in range(1, 100)}) > 90
-    assert drawn(1, 1, ("embedded",)).seed != drawn(2, 1, ("embedded",)).seed
+    assert len({draw(1, number, ("embedded",)).seed for number in range(1, 100)}) > 90
+    assert draw(1, 1, ("embedded",)).seed != draw(2, 1, ("embedded",)).seed
 
 
 def test_the_reference_campaign_has_the_faults_that_it_needs_and_some_to_spare() -> None:
@@ -227,14 +227,14 @@ def test_the_reference_campaign_sends_a_million_ids_with_copies_and_late_ones() 
 
 def test_the_stream_of_a_part_has_the_ids_that_its_numbers_promise() -> None:
     part = next(one for one in read_plan(REFERENCE).parts if one.name == "cluster-1")
-    records = list(seeded_for(part.seed, part.records, asked_for(part.faults, part.seed, CLUSTER)).records())
+    records = list(seeded_for(part.seed, part.records, parse_faults(part.faults, part.seed, CLUSTER)).records())
     kinds = Counter(one.kind for one in records)
     assert (kinds["duplicate"], kinds["late"]) == (numbers_of(part).duplicates_sent, numbers_of(part).late_sent)
     assert len({one.id for one in records if one.kind != "malformed"}) == unique_ids(part)
 
 
 def numbers_of(part: Part) -> Numbers:
-    return seeded_for(part.seed, part.records, asked_for(part.faults, part.seed, SORTS[part.stack])).numbers
+    return seeded_for(part.seed, part.records, parse_faults(part.faults, part.seed, SORTS[part.stack])).numbers
 
 
 def unique_ids(part: Part) -> int:

@@ -26,12 +26,12 @@ from tests.harness.mixture import (
     STACKS,
     TABLE,
     NoFaultError,
-    asked_for,
     name_of,
+    parse_faults,
     plan,
     without_requests,
 )
-from tests.harness.play.planned import described, planned_faults
+from tests.harness.play.planned import describe, planned_faults
 from tests.harness.schedule import DECLARED, STEPS
 from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import (
@@ -47,7 +47,7 @@ SEEDS = st.integers(0, 2**40)
 
 @given(seed=SEEDS, rounds=st.integers(1, 3), rest=st.integers(0, 5))
 def test_every_length_comes_once_before_one_comes_twice(seed: int, rounds: int, rest: int) -> None:
-    planned = plan(seed, asked_for(f"executor-stall*{6 * rounds + rest},broker-kill*3", seed), 2)
+    planned = plan(seed, parse_faults(f"executor-stall*{6 * rounds + rest},broker-kill*3", seed), 2)
     lengths = [one.planned_s or 0.0 for one in planned if one.strike.kind == STALL]
     for start in range(0, 6 * rounds, 6):
         assert sorted(lengths[start : start + 6]) == sorted(LENGTHS_S)
@@ -56,13 +56,13 @@ def test_every_length_comes_once_before_one_comes_twice(seed: int, rounds: int, 
 
 
 def test_other_seeds_give_other_lengths() -> None:
-    orders = {tuple(one.planned_s for one in plan(seed, asked_for("executor-stall*6", 1), 2)) for seed in range(20)}
+    orders = {tuple(one.planned_s for one in plan(seed, parse_faults("executor-stall*6", 1), 2)) for seed in range(20)}
     assert len(orders) > 15
 
 
 @given(seed=SEEDS)
 def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
-    for one in plan(seed, asked_for("60", seed), 2, table=TABLE):
+    for one in plan(seed, parse_faults("60", seed), 2, table=TABLE):
         assert 0.0 <= one.after_s <= READING_S
         if one.step != DECLARED or one.strike.kind not in AFTER_DECLARATION:
             assert one.after_s == 0.0
@@ -70,7 +70,7 @@ def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
 
 @pytest.mark.parametrize("name", sorted({*EMBEDDED_STALLS, *REQUESTS} - {"database-stall", "neighbour-stall"}))
 def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: str) -> None:
-    planned = [one for seed in range(50) for one in plan(seed, asked_for(f"{name}*6", seed), 2, table=TABLE)]
+    planned = [one for seed in range(50) for one in plan(seed, parse_faults(f"{name}*6", seed), 2, table=TABLE)]
     reading = [one for one in planned if one.step == DECLARED]
     assert 0.4 < len(reading) / len(planned) < 0.6
     assert {(one.step, one.sink) for one in planned} == {*STEPS, (DECLARED, None)}
@@ -78,40 +78,40 @@ def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: 
 
 
 def test_neighbours_stall_while_spark_hands_a_shard_its_input() -> None:
-    planned = plan(3, asked_for("neighbour-stall*20", 3), 2, table=TABLE)
+    planned = plan(3, parse_faults("neighbour-stall*20", 3), 2, table=TABLE)
     assert {(one.step, one.sink) for one in planned} == {("dedup_begun", None)}
     assert {one.shard for one in planned} == {0, 1}
 
 
 def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
-    assert {name_of(one) for one in asked_for("stalls", 7)} == set(EMBEDDED_STALLS)
-    assert {name_of(one) for one in asked_for("stalls", 7, CLUSTER)} == set(CLUSTER_STALLS)
-    assert Counter(asked_for("stalls*2, broker-kill", 7)) == Counter(
+    assert {name_of(one) for one in parse_faults("stalls", 7)} == set(EMBEDDED_STALLS)
+    assert {name_of(one) for one in parse_faults("stalls", 7, CLUSTER)} == set(CLUSTER_STALLS)
+    assert Counter(parse_faults("stalls*2, broker-kill", 7)) == Counter(
         [*EMBEDDED_STALLS.values(), *EMBEDDED_STALLS.values(), EMBEDDED["broker-kill"]]
     )
-    assert asked_for("slow-disks", 7) == tuple(SERVER_DISKS.values())
+    assert parse_faults("slow-disks", 7) == tuple(SERVER_DISKS.values())
     assert set(GROUPS) & set(EMBEDDED) == set()
     with pytest.raises(NoFaultError, match="a number, stalls, "):
-        asked_for("stall", 7)
+        parse_faults("stall", 7)
 
 
 def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:
     said = {"declaration": {"attached": True, "aggregates": {}}, "rows": ["accepted"], "tables": [], "defaults": {}}
     own, stalls = Definition(Job({}), cast("Toolchain", None), said), Conditions(stall_s=(3.0, 12.0))
-    planned = planned_faults(1, asked_for("executor-stall*6", 1), stalls, own)
+    planned = planned_faults(1, parse_faults("executor-stall*6", 1), stalls, own)
     assert sorted(one.planned_s or 0.0 for one in planned) == [3.0] * 3 + [12.0] * 3
-    assert without_requests(asked_for("all", 1), "all", "why") == tuple(
+    assert without_requests(parse_faults("all", 1), "all", "why") == tuple(
         one for name, one in EMBEDDED.items() if name not in REQUESTS
     )
     with pytest.raises(NoFaultError, match="FAULTS=zombie,task-kill: why"):
-        without_requests(asked_for("zombie,task-kill", 1), "zombie,task-kill", "why")
+        without_requests(parse_faults("zombie,task-kill", 1), "zombie,task-kill", "why")
 
 
 def test_lengths_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--plan", "--seed", "5", "--faults", "executor-stall*4", "--stall-s", "3,12"]) == 0
-    planned = plan(5, asked_for("executor-stall*4", 5), 2, table=TABLE, lengths_s=(3.0, 12.0))
+    planned = plan(5, parse_faults("executor-stall*4", 5), 2, table=TABLE, lengths_s=(3.0, 12.0))
     told = capsys.readouterr().out
-    assert told.rstrip("\n") == described(planned)
+    assert told.rstrip("\n") == describe(planned)
     assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
     assert told.count(" s later") == sum(one.after_s > 0 for one in planned)
     assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", "kubelet-stall*2", "--stall-s", "7"]) == 0

@@ -111,6 +111,6 @@ def test_a_process_that_stalled_can_be_struck_again() -> None:
 
 
 def test_reports_have_words_for_stalls() -> None:
-    assert naming.done_for(stall("executor")) == "stalled, for 3.0\u202fs"
+    assert naming.describe_deed(stall("executor")) == "stalled, for 3.0\u202fs"
     assert naming.place("executor JVM") < naming.place("broker")
     assert naming.place("kubelet") < naming.place("anything else")

@@ -13,7 +13,7 @@ from infra.cluster.record import Record
 from infra.console import Console
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ServerPods
-from tests.harness.aftermath import shown_by
+from tests.harness.aftermath import effects_of
 from tests.harness.campaigns.acceptance import (
     BASELINE_MINUTES,
     CLAIM,
@@ -39,7 +39,7 @@ SEEDS = st.integers(0, 2**31)
 
 
 def test_all_is_what_was_asked_for() -> None:
-    assert Counter((one.kind, one.target) for one in suite_named("all").drawn(7)) == {
+    assert Counter((one.kind, one.target) for one in suite_named("all").draw(7)) == {
         ("pod_delete_graceful", "executor"): 2,
         ("pod_delete_now", "every executor"): 1,
         ("pod_delete_now", "executor"): 5,
@@ -50,8 +50,8 @@ def test_all_is_what_was_asked_for() -> None:
 
 @given(seed=SEEDS)
 def test_smoke_is_five_strikes_of_three_kinds(seed: int) -> None:
-    strikes = suite_named("smoke").drawn(seed)
-    assert strikes == suite_named("smoke").drawn(seed)
+    strikes = suite_named("smoke").draw(seed)
+    assert strikes == suite_named("smoke").draw(seed)
     assert len(strikes) == 5
     assert strikes.count(Strike("sigkill")) == 3
     assert len(set(strikes)) == 3
@@ -59,27 +59,27 @@ def test_smoke_is_five_strikes_of_three_kinds(seed: int) -> None:
 
 def test_where_servers_may_be_struck_the_last_strike_is_of_any_role() -> None:
     smoke = suite_named("smoke")
-    drawn = Counter(smoke.drawn(seed, ROLES, 1)[-1] for seed in range(600))
+    drawn = Counter(smoke.draw(seed, ROLES, 1)[-1] for seed in range(600))
     assert set(drawn) == {*smoke.seldom, *(CLUSTER[name] for name in BEYOND_EXECUTORS)}
-    assert all(shown_by(one.kind, one.target) for one in drawn), "the judge knows what shows it"
+    assert all(effects_of(one.kind, one.target) for one in drawn), "the judge knows what shows it"
     assert min(drawn.values()) > 10
     assert {one.target for one in drawn} >= {"executor", "driver", "broker", "object store", "operator"}
 
 
 @given(seed=SEEDS, roles=st.sets(st.sampled_from(ROLES)))
 def test_no_server_is_struck_that_is_not_there(seed: int, roles: set[str]) -> None:
-    strikes = suite_named("smoke").drawn(seed, roles)
-    assert strikes == suite_named("smoke").drawn(seed, roles)
+    strikes = suite_named("smoke").draw(seed, roles)
+    assert strikes == suite_named("smoke").draw(seed, roles)
     assert {one.target for one in strikes} & {*ROLES} <= roles
     assert not any(one.kind == CUT for one in strikes), "without its nodes as machines nothing is cut"
-    cuts = [one.target for one in suite_named("smoke").drawn(seed, roles, 1) if one.kind == CUT]
+    cuts = [one.target for one in suite_named("smoke").draw(seed, roles, 1) if one.kind == CUT]
     assert all(role in roles for one in cuts for role in ROLES if role in one)
     assert not any("operator" in one.target for one in strikes if "operator" not in roles)
-    assert all(one.target in (EXECUTOR, EVERY_EXECUTOR) for one in suite_named("smoke").drawn(seed))
+    assert all(one.target in (EXECUTOR, EVERY_EXECUTOR) for one in suite_named("smoke").draw(seed))
 
 
 def test_all_stays_at_executors() -> None:
-    assert suite_named("all").drawn(7, ROLES) == suite_named("all").drawn(7)
+    assert suite_named("all").draw(7, ROLES) == suite_named("all").draw(7)
 
 
 def test_a_programme_of_executors_alone_has_no_arsenal_of_its_own_and_another_has_the_clusters() -> None:
@@ -119,9 +119,9 @@ def short_ones(kind: str, nodes: Nodes | None) -> list[PlannedFault]:
 
 def test_a_cut_has_records_for_one_more_try_and_no_other_strike_has() -> None:
     smoke = suite_named("smoke")
-    usual, cut = smoke.drawn(7), (*smoke.strikes, CLUSTER["driver-store-cut"])
+    usual, cut = smoke.draw(7), (*smoke.strikes, CLUSTER["driver-store-cut"])
     assert smoke.minutes(cut) == smoke.minutes(usual) + 6
-    assert {smoke.minutes(smoke.drawn(seed, ROLES)) for seed in range(50)} == {smoke.minutes(usual)}
+    assert {smoke.minutes(smoke.draw(seed, ROLES)) for seed in range(50)} == {smoke.minutes(usual)}
 
 
 @pytest.mark.parametrize("nodes", [object(), None])
@@ -137,7 +137,7 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
     where = "tests.harness.campaigns.acceptance."
 
-    def told(suite: Suite, seed: int, of: Platform | None) -> Programme:
+    def ask(suite: Suite, seed: int, of: Platform | None) -> Programme:
         given.append(of)
         return programme_of(suite, seed, of)
 
@@ -146,7 +146,7 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     monkeypatch.setattr(f"{where}Cluster", lambda *_: type("C", (), {"reader": None}))
     monkeypatch.setattr(f"{where}Nodes.here", lambda *_: nodes)
     monkeypatch.setattr(f"{where}Platform.of", lambda *of: platform if of[-1] is nodes else None)
-    monkeypatch.setattr(f"{where}programme_of", told)
+    monkeypatch.setattr(f"{where}programme_of", ask)
     run = type("R", (), {"run": lambda _, says: given.append(says)})()
     monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: run)
     on_this_machine("smoke", 7, cast("Console", None))
@@ -162,7 +162,7 @@ def test_other_suites_are_refused_with_those_that_there_are(name: str) -> None:
 
 @given(seed=SEEDS, shards=st.integers(1, 8))
 def test_a_plan_holds_every_strike_once(seed: int, shards: int) -> None:
-    strikes = SUITES["all"].drawn(seed)
+    strikes = SUITES["all"].draw(seed)
     planned = plan_of(seed, strikes, shards)
     assert planned == plan_of(seed, strikes, shards)
     assert sorted(map(repr, strikes)) == sorted(repr(one.strike) for one in planned)
@@ -174,7 +174,7 @@ def test_plans_differ_by_seed() -> None:
     assert len({tuple(plan_of(seed, SUITES["all"].strikes, 2)) for seed in range(10)}) > 5
 
 
-@pytest.mark.parametrize("minutes", [BASELINE_MINUTES, *(one.minutes(one.drawn(1)) for one in SUITES.values())])
+@pytest.mark.parametrize("minutes", [BASELINE_MINUTES, *(one.minutes(one.draw(1)) for one in SUITES.values())])
 def test_the_streams_of_a_run_can_be_made(minutes: int) -> None:
     subject = subject_of(7, minutes, portioned=True)
     records = list(subject.records())

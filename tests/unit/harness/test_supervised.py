@@ -57,7 +57,7 @@ class Supervised:
         soon("the end of trying", lambda: self.drivers.alive() is not None)
         return self.drivers.alive() or ""
 
-    def told(self) -> list[tuple[str, int]]:
+    def read_states(self) -> list[tuple[str, int]]:
         return [(event["state"], event["pid"]) for event in read_history(self.history.path)]
 
 
@@ -90,7 +90,7 @@ def test_a_killed_driver_is_followed_and_that_is_no_news(world: Supervised) -> N
     assert identity(second) is not None
     assert world.drivers.alive() is None
     assert not below.is_running() or below.status() == psutil.STATUS_ZOMBIE
-    assert world.told() == [("killed", first)]
+    assert world.read_states() == [("killed", first)]
     assert world.said == []
 
 
@@ -111,7 +111,7 @@ def test_a_driver_that_ends_by_itself_is_followed_and_told_of(world: Supervised)
     first = world.start()
     os.kill(first, signal.SIGTERM)
     world.followed(first)
-    assert world.told() == [("ended", first)]
+    assert world.read_states() == [("ended", first)]
     assert "not struck (exit code -15)" in world.said[0]
 
 
@@ -155,7 +155,7 @@ def test_once_drivers_were_refused_the_way_out_is_taken_and_the_next_one_starts(
     refused.up()
     assert refused.drivers.alive() is None
     assert not refused.drivers.refused
-    assert [state for state, _ in refused.told()] == ["ended"] * ENOUGH + ["repaired"]
+    assert [state for state, _ in refused.read_states()] == ["ended"] * ENOUGH + ["repaired"]
     assert refused.said[-1] == "… repaired: the next driver finishes epoch 2"
 
 
@@ -187,7 +187,7 @@ def test_a_driver_that_ends_under_what_is_done_to_all_of_them_is_told_of_and_doe
     assert world.drivers.alive() is None
     assert set(world.drivers.last_words.values()) == {"AccessError: its clock"}
     assert "ended under a clock off by +3600 s (exit code 77): AccessError: its clock" in world.said[0]
-    assert {state for state, _ in world.told()} == {"ended"}
+    assert {state for state, _ in world.read_states()} == {"ended"}
     world.drivers.under = None
     soon("the end of trying", lambda: world.drivers.alive() is not None)
     assert sum("was not struck" in line for line in world.said) == GIVE_UP
@@ -220,7 +220,7 @@ def test_a_driver_beside_another_is_the_one_that_is_followed(world: Supervised) 
     second = world.drivers.start_beside()
     assert world.drivers.driver == second != first
     os.kill(first, signal.SIGKILL)
-    soon("its end to be told", lambda: ("ended", first) in world.told())
+    soon("its end to be told", lambda: ("ended", first) in world.read_states())
     assert world.drivers.driver == second
     world.up()
     world.drivers.kill_driver()

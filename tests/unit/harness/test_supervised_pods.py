@@ -51,7 +51,7 @@ class Supervised:
     def driver(self, uid: str, state: Object | None = RUNS) -> None:
         self.log.set(pod(NAME, UIDS[uid], DRIVER, state=state))
 
-    def told(self) -> list[dict[str, Any]]:
+    def read_states(self) -> list[dict[str, Any]]:
         if not self.history.path.stat().st_size:
             return []
         return [{name: one[name] for name in ("state", "pid")} for one in read_history(self.history.path)]
@@ -85,7 +85,7 @@ def test_a_killed_driver_is_no_news_and_the_run_goes_on(world: Supervised) -> No
     world.driver("a", ended(137))
     assert (who, at > 0) == (f"{NAME}@{UIDS['a']}", True)
     assert world.drivers.alive() is None
-    assert world.told() == [{"state": "killed", "pid": f"{NAME}@00000000"}]
+    assert world.read_states() == [{"state": "killed", "pid": f"{NAME}@00000000"}]
     assert world.said == []
     assert [one for one in world.cluster.done if one[0] == "enter"] == [("enter", NAME, "spark-kubernetes-driver")]
 
@@ -112,7 +112,7 @@ def test_a_kill_whose_answer_is_lost_counts_when_the_container_fell(
         return
     with pytest.raises(NoProcessError, match="did not fall"):
         world.drivers.kill_driver(SIGKILL)
-    assert world.told() == []
+    assert world.read_states() == []
 
 
 def test_where_no_driver_runs_none_is_struck(world: Supervised) -> None:
@@ -145,7 +145,7 @@ def test_a_driver_that_ends_by_itself_is_told_of_once_and_followed(world: Superv
     world.driver("a", ended(70))
     assert world.drivers.alive() is None
     assert world.drivers.alive() is None
-    assert world.told() == [{"state": "ended", "pid": f"{NAME}@00000000"}]
+    assert world.read_states() == [{"state": "ended", "pid": f"{NAME}@00000000"}]
     assert world.said == [f"… driver {NAME}@00000000 ended that was not struck (exit code 70): it fell"]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import change_json, change_lines, lines_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.adapters.transactions import ToolFailedError, open_transactions, parsed
+from tests.harness.adapters.transactions import ToolFailedError, open_transactions, parse
 
 HEADER = "TransactionalId                  \tCoordinator\tProducerId\tTransactionState\t"
 
@@ -17,12 +17,12 @@ def row(name: str, state: str) -> str:
 
 @pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort"])
 def test_a_transaction_under_way_is_open(state: str) -> None:
-    assert parsed([HEADER, row("counts-accepted-0", state)]) == [f"counts-accepted-0 ({state})"]
+    assert parse([HEADER, row("counts-accepted-0", state)]) == [f"counts-accepted-0 ({state})"]
 
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort", "Dead"])
 def test_an_ended_transaction_is_not_open(state: str) -> None:
-    assert parsed([HEADER, row("counts-accepted-0", state)]) == []
+    assert parse([HEADER, row("counts-accepted-0", state)]) == []
 
 
 def test_a_table_is_read_below_its_header_and_in_its_order() -> None:
@@ -35,15 +35,15 @@ def test_a_table_is_read_below_its_header_and_in_its_order() -> None:
         row("counts-user_counts-0", "PrepareAbort"),
         "",
     ]
-    assert parsed(table) == ["counts-accepted-1 (Ongoing)", "counts-user_counts-0 (PrepareAbort)"]
+    assert parse(table) == ["counts-accepted-1 (Ongoing)", "counts-user_counts-0 (PrepareAbort)"]
 
 
 def test_a_name_is_not_taken_for_a_state() -> None:
-    assert parsed([HEADER, row("Ongoing", "Empty")]) == []
+    assert parse([HEADER, row("Ongoing", "Empty")]) == []
 
 
 def test_a_header_alone_means_that_nothing_is_open() -> None:
-    assert parsed([HEADER]) == []
+    assert parse([HEADER]) == []
 
 
 @pytest.mark.parametrize(

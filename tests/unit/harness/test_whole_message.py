@@ -10,8 +10,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, 
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.whole_message import whole
 from tests.harness.checkers.whole_row import faults_in, fields_of
-from tests.harness.evidence import crc_of_row
 from tests.harness.schemas import SinkSchema
+from tests.harness.sends import crc_of_row
 from tests.unit.harness.fake_message import FakeMessage
 
 LINE = '{"id":"é","n":1}'.encode()

@@ -68,3 +68,9 @@ def flipped(body: bytes, bit: int) -> bytes:
     changed = bytearray(body)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
+
+
+def declared_in(held: Held) -> Declaration:
+    """Return the epoch that a head declares."""
+    assert held.head.declared is not None
+    return held.head.declared

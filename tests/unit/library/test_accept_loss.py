@@ -16,10 +16,10 @@ from effectively_once.operate.backup.place import Place
 from effectively_once.operate.backup.restore import restore
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library.abandoned_clicks import LAYOUT, MENDED, Clicks, MemoryShard
 from tests.unit.library.ledger_driver import EPOCH_ROWS, TOPIC
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_abandon import LAYOUT, MENDED, Clicks, MemoryShard
 
 GONE = 7
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import cache
 from itertools import cycle
 
 import pytest
@@ -13,62 +11,18 @@ from hypothesis import strategies as st
 
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger import chain, checksum
-from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Answer, Get, Put, Request, run
-from effectively_once.ledger.records import Head
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import Answer, Get, Put, Request
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.operate.backup.place import Place
-from effectively_once.operate.backup.restore import restore
 from effectively_once.state.merge import FAN
 from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library.backups import LAYOUT, goes_on, head_of, restored, stored, taken
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_reader import found, rows_of
-
-LAYOUT = Layout("clicks")
-
-
-def stored(epochs: int, fan: int = FAN) -> ListedStore:
-    store = ListedStore()
-    store.objects.update(_objects(epochs, fan))
-    return store
-
-
-@cache
-def _objects(epochs: int, fan: int) -> Mapping[str, bytes]:
-    """What so many epochs leave on a store: run once, looked at by many."""
-    store = ListedStore()
-    LedgerDriver.started(store, LAYOUT, fan=fan).run(epochs)
-    return dict(store.objects)
-
-
-def taken(source: ListedStore, kept: MemoryStore | None = None, **how: bool) -> Place:
-    place = Place(MemoryStore() if kept is None else kept, "memory")
-    Backup(source, LAYOUT, place, [GLOBAL_COUNTS]).take(**how)
-    return place
-
-
-def restored(place: Place) -> ListedStore:
-    store = ListedStore()
-    restore(place, store, LAYOUT)
-    return store
-
-
-def goes_on(store: ListedStore, until: int) -> None:
-    """A driver goes on with what is there, and every row is published as if nothing had happened."""
-    driver = LedgerDriver.started(store, LAYOUT, "after")
-    for step in driver.steps():
-        if step == "published" and chain.recorded(driver.held.head, driver._published).last_recorded >= until - 1:
-            break
-    driver.stop()
-    assert found(rows_of(store)) == global_counts(until)
-
-
-def head_of(store: MemoryStore) -> Head:
-    return run(chain.read(LAYOUT), store)
+from tests.unit.library.test_reader import counts_of, rows_of
 
 
 def test_a_backup_holds_every_object_of_a_pipeline_that_head_names() -> None:
@@ -113,7 +67,7 @@ def test_a_declared_epoch_is_published_again_after_a_restore() -> None:
     declared = head_of(again).declared
     assert declared is not None
     assert declared.epoch == 6
-    assert found(rows_of(again)) == global_counts(6)
+    assert counts_of(rows_of(again)) == global_counts(6)
     goes_on(again, 9)
 
 
@@ -290,65 +244,7 @@ def test_output_below_the_floor_can_be_left_out() -> None:
     again = restored(taken(source, all_output=False))
     rows = rows_of(again)
     assert (rows.first, rows.last) == (floor, 11)
-    assert found(rows) == [row for row in global_counts(12) if row[0] >= floor]
-
-
-CHECKPOINT = {
-    "metadata": b"{}",
-    "offsets/10": b"10",
-    "offsets/11": b"11",
-    "offsets/12": b"12",
-    "offsets/13": b"13",
-    "commits/10": b"10",
-    "commits/11": b"11",
-    "commits/12": b"12",
-    "state/0/0/1.zip": b"zip",
-}
-
-
-@pytest.mark.parametrize(
-    ("declared", "left_out"),
-    [(False, {"offsets/12", "offsets/13", "commits/12"}), (True, {"offsets/13", "commits/12"})],
-)
-def test_a_checkpoint_is_copied_up_to_where_head_is(declared: bool, left_out: set[str]) -> None:
-    """So it fits the chain, whatever batches Spark has planned since."""
-    source = stored(12)
-    if declared:
-        next(LedgerDriver.started(source, LAYOUT, "second").steps())
-    folder = LAYOUT.checkpoint("000001-abcd")
-    source.objects |= {f"{folder}/{name}": body for name, body in CHECKPOINT.items()}
-    source.objects[f"{LAYOUT.checkpoint('000001-other')}/metadata"] = b"another lineage's"
-    again = restored(taken(source, checkpoint=True))
-    copied = {name.removeprefix(f"{folder}/"): again.objects[name] for name in again.names(LAYOUT.checkpoint(""))}
-    assert copied == {name: body for name, body in CHECKPOINT.items() if name not in left_out}
-    assert not list(restored(taken(source)).names(LAYOUT.checkpoint("")))
-
-
-def test_of_a_lineage_that_has_recorded_nothing_no_commit_is_copied() -> None:
-    """Its batch 0 is declared, the chain's last recorded batch is of the lineage before."""
-    source = stored(12)
-    next(LedgerDriver.started(source, LAYOUT, "second").steps())
-    head, _ = checksum.opened(source.objects[LAYOUT.head])
-    head["declared"] |= {"lineage": "000002-new", "batch_id": 0}
-    source.objects[LAYOUT.head] = checksum.sealed(head)
-    folder = LAYOUT.checkpoint("000002-new")
-    source.objects |= {f"{folder}/{name}": b"0" for name in ("offsets/0", "offsets/1", "commits/0", "commits/1")}
-    again = restored(taken(source, checkpoint=True))
-    assert list(again.names(LAYOUT.checkpoint(""))) == [f"{folder}/offsets/0"]
-
-
-def test_what_spark_deletes_from_its_checkpoint_meanwhile_is_left_out() -> None:
-    source = stored(12)
-    folder = LAYOUT.checkpoint("000001-abcd")
-    source.objects |= {f"{folder}/{name}": body for name, body in CHECKPOINT.items()}
-
-    def names(prefix: str) -> Iterator[str]:
-        found = sorted(name for name in source.objects if name.startswith(prefix))
-        del source.objects[f"{folder}/offsets/10"]
-        return iter(found)
-
-    source.names = names  # type: ignore[method-assign]
-    assert "checkpoints/000001-abcd/offsets/10" not in manifest_of(taken(source, checkpoint=True)).objects
+    assert counts_of(rows) == [row for row in global_counts(12) if row[0] >= floor]
 
 
 def test_the_manifest_is_json_that_others_can_read() -> None:

@@ -25,7 +25,7 @@ def chain(*clocks: Clock | None) -> list[EpochRecord]:
     ]
 
 
-def told(start_ms: int, *clocks: Clock | None) -> certificate.Certificate:
+def certify(start_ms: int, *clocks: Clock | None) -> certificate.Certificate:
     records = chain(*clocks)
     return certificate._of(head(*records), records, WINDOWS, start_ms)
 
@@ -49,7 +49,7 @@ WITH, WITHOUT = Clock(sources={"gate": 400, "b": 90}), Clock(sources={"gate": 40
 def test_a_window_is_judged_by_the_epoch_that_closed_it(
     start_ms: int, clocks: tuple[Clock | None, ...], verdict: str, epoch: int | None
 ) -> None:
-    found = told(start_ms, *clocks)
+    found = certify(start_ms, *clocks)
     assert (found.verdict, found.epoch) == (verdict, epoch)
 
 

@@ -35,7 +35,7 @@ from effectively_once.sinks.reader import PublishedRows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_reader import found, rewritten, rows_of
+from tests.unit.library.test_reader import counts_of, rewritten, rows_of
 from tests.unit.library.test_retention import LAYOUT, WIDE, AgedStore, Drivers, driver
 
 EPOCHS, SPAN = 70, 4
@@ -102,9 +102,9 @@ def test_manifests_below_the_floor_become_spans_and_every_reader_sees_the_same_r
     assert manifests(store) == spans + [f"{epoch:09d}" for epoch in range(end, EPOCHS)]
     assert {name: body for name, body in store.objects.items() if "/manifests/" not in name} == others
     after = rows_of(store)
-    assert found(before) == found(after) == global_counts(EPOCHS)
+    assert counts_of(before) == counts_of(after) == global_counts(EPOCHS)
     assert (before.first, before.last, before.manifests) == (after.first, after.last, after.manifests)
-    assert found(rows_of(store, since=9)) == [row for row in global_counts(EPOCHS) if row[0] >= 9]
+    assert counts_of(rows_of(store, since=9)) == [row for row in global_counts(EPOCHS) if row[0] >= 9]
     sink = ManifestSink(store, LAYOUT, GLOBAL_COUNTS)
     assert [sink.manifest(epoch) for epoch in range(EPOCHS)] == list(before.manifests.values())
     assert [(epoch, *row.values()) for epoch, _, row in sink.rows(EPOCHS - 1)] == global_counts(EPOCHS)
@@ -137,7 +137,7 @@ def test_the_next_compaction_does_what_has_been_added(store: AgedStore) -> None:
     assert not compacted(store).groups
     LedgerDriver.started(store, LAYOUT, "second").run(20)
     assert len(compacted(store).groups) == 5
-    assert found(rows_of(store)) == global_counts(EPOCHS + 20)
+    assert counts_of(rows_of(store)) == global_counts(EPOCHS + 20)
 
 
 def test_whatever_of_it_is_interrupted_another_one_finishes_it_and_readers_see_nothing(store: AgedStore) -> None:
@@ -159,7 +159,7 @@ def test_whatever_of_it_is_interrupted_another_one_finishes_it_and_readers_see_n
         with pytest.raises(ConnectionError):
             compacted(broken)
         broken.mend()
-        assert found(rows_of(broken)) == global_counts(EPOCHS)
+        assert counts_of(rows_of(broken)) == global_counts(EPOCHS)
         compacted(broken)
         assert broken.objects == whole.objects
 
@@ -289,12 +289,12 @@ def test_readers_see_the_same_rows_whatever_drivers_and_compactions_do_between_t
     after.run(10)
     expected = global_counts(after.held.head.last_recorded + 1, WIDE)
     for rows in seen:
-        assert found(rows) == [row for row in expected if row[0] <= rows.last]
+        assert counts_of(rows) == [row for row in expected if row[0] <= rows.last]
     compacted(store)
-    assert found(rows_of(store)) == expected
+    assert counts_of(rows_of(store)) == expected
     tidy = Retention(store, LAYOUT, age_s=0, now_ms=lambda: DAY_MS)
     tidy.delete(tidy.find())
-    assert found(rows_of(store)) == expected
+    assert counts_of(rows_of(store)) == expected
     assert [name for name in manifests(store) if "-" not in name] == [
         f"{epoch:09d}" for epoch in range(first_above(store), after.held.head.last_recorded + 1)
     ]
@@ -310,10 +310,10 @@ def test_a_driver_that_was_replaced_and_publishes_into_a_span_is_refused_or_show
     with pytest.raises(SinkError, match=f"epoch {epoch + 1} is published with digest"):
         sink.publish(epoch + 1, 1, other)
     assert {epoch, epoch + 1} == {int(name) for name in manifests(store)[-99:] if name.isdigit() and int(name) < 40}
-    assert found(rows_of(store)) == global_counts(EPOCHS)
+    assert counts_of(rows_of(store)) == global_counts(EPOCHS)
     tidy = Retention(store, LAYOUT, age_s=0, now_ms=lambda: DAY_MS)
     tidy.delete(tidy.find())
-    assert found(rows_of(store)) == global_counts(EPOCHS), "its files went, not those that were published"
+    assert counts_of(rows_of(store)) == global_counts(EPOCHS), "its files went, not those that were published"
     compacted(store)
     assert store.objects == before
 
@@ -332,17 +332,17 @@ def taken(source: AgedStore, **how: bool) -> AgedStore:
 def goes_on(store: AgedStore, epochs: int) -> None:
     LedgerDriver.started(store, LAYOUT, "after").run(epochs)
     rows = rows_of(store)
-    assert found(rows) == [row for row in global_counts(rows.last + 1) if row[0] >= rows.first]
+    assert counts_of(rows) == [row for row in global_counts(rows.last + 1) if row[0] >= rows.first]
 
 
 def test_a_backup_holds_spans_and_what_is_restored_goes_on(store: AgedStore) -> None:
     compacted(store)
     again = taken(store)
     assert manifests(again) == manifests(store)
-    assert found(rows_of(again)) == global_counts(EPOCHS)
+    assert counts_of(rows_of(again)) == global_counts(EPOCHS)
     goes_on(again, 20)
     compacted(again)
-    assert found(rows_of(again)) == global_counts(EPOCHS + 20)
+    assert counts_of(rows_of(again)) == global_counts(EPOCHS + 20)
 
 
 def test_a_backup_from_the_floor_on_holds_none(store: AgedStore) -> None:
@@ -392,4 +392,4 @@ def test_a_backup_does_not_copy_what_a_replaced_driver_created_in_the_place_of_a
     store.before = meanwhile
     with pytest.raises(SinkError, match=f"a manifest is not the one that was read before .{key}.*run this again"):
         taken(store)
-    assert found(rows_of(taken(store))) == global_counts(EPOCHS)
+    assert counts_of(rows_of(taken(store))) == global_counts(EPOCHS)

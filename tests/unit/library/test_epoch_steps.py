@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -15,109 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
-from effectively_once.epoch import epoch, whole_input
-from effectively_once.epoch.rows import DIGESTED, empty
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
-from effectively_once.errors import ChainError, InputError, SinkError, StaleDriverError, StepError
+from effectively_once.epoch import epoch
+from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Delta, Rows
+from effectively_once.ledger.records import Delta
 from effectively_once.pipeline.columns import DEAD_LETTER
-from effectively_once.sinks.publish import Published
 from effectively_once.state.deltas import Named
-from tests.settings import pipeline_settings
-from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import declaration
-
-NUMBERS = itertools.count()
-COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
-VALUES: dict[str, Any] = {"n": Count(), "sum": Sum("amount"), "least": Min("amount"), "most": Max("amount")}
-PIPELINE = Pipeline(
-    lambda frame: frame,
-    COLUMNS,
-    rows=(ToKafka("accepted", key="user"), ToTable("orders")),
-    window_ms=100,
-    lateness_ms=0,
-    windows=(
-        Windowed("user", VALUES, ToTable("per_user"), totals=ToFiles("totals")),
-        Windowed("id", {"n": Count()}, ToKafka("per_id")),
-    ),
-)
-TOTALS = PIPELINE.windows[0]
-
-
-@dataclass
-class Place:
-    """A store, and what the sinks of one epoch were given."""
-
-    store: MemoryStore = field(default_factory=MemoryStore)
-    published: dict[tuple[str, int], Any] = field(default_factory=dict)
-    name: str = field(default_factory=lambda: f"steps_{next(NUMBERS)}")
-
-    def task(
-        self, pipeline: Pipeline, number: int = 0, named: dict[str, dict[int, list[Named]]] | None = None, **pinned: Any
-    ) -> EpochTask:
-        made = pipeline_settings(pipeline=self.name, database="postgresql://h:1/d", **pipeline.defaults)
-        wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
-        return EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", named or {})
-
-    def step(self, task: EpochTask, name: str = "dedup", shard: int = 0, attempt: int = 0) -> ShardStep:
-        def opened(sink: str, shard: int, _: Any) -> Any:
-            return _Sink(self, sink, shard)
-
-        return ShardStep(task, name, shard, attempt, store=self.store, opened=opened)
-
-    def dedup(
-        self, rows: pa.Table, pipeline: Pipeline = PIPELINE, *, batches: int | None = None, **pinned: Any
-    ) -> tuple[pa.Table, dict[str, Any]]:
-        """Run the first step; return what it hands on, and what it told."""
-        step = self.step(self.task(pipeline, **pinned))
-        given = rows.to_batches(max_chunksize=batches) if rows.num_rows else []
-        found = pa.Table.from_batches(epoch.deduplicated(step, given), epoch.between(pipeline))
-        told = found.filter(pa.compute.equal(found["kind"], "shard")).to_pylist()
-        assert [(row["shard"], row["kind"]) for row in told] == [(0, "shard")]
-        return found, json.loads(told[0]["note"])
-
-    def aggregate(self, carried: pa.Table, pipeline: Pipeline = PIPELINE, **pinned: Any) -> pa.Table:
-        step = self.step(self.task(pipeline, **pinned), "windows")
-        return pa.Table.from_batches(epoch.aggregated(step, carried.to_batches()), epoch.between(pipeline))
-
-
-@dataclass
-class _Sink:
-    place: Place
-    name: str
-    shard: int
-
-    def publish(self, epoch: int, generation: int, rows: Any) -> tuple[Rows, Published]:
-        self.place.published[self.name, self.shard] = rows
-        return Rows(rows=rows.num_rows if isinstance(rows, pa.Table) else len(rows)), Published.NOW
-
-
-def table(rows: Sequence[dict[str, Any]], pipeline: Pipeline = PIPELINE) -> pa.Table:
-    """Make rows of shard 0 as `rows.judged` and `in_shards` give them; what is not said has a default."""
-    defaults = {"topic": "t", "partition": 0, "event_time_ms": 5, "user": "ann", "amount": 1, "shard": 0}
-    whole = [
-        {**defaults, "offset": number, "id": f"i{number}", "reason": None, "value": None, **row}
-        for number, row in enumerate(rows)
-    ]
-    return pa.Table.from_pylist(whole, empty(pipeline).schema)
-
-
-ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "id": st.sampled_from(["a", "b", "c", "d"]),
-            "user": st.sampled_from(["ann", "bob"]),
-            "amount": st.integers(-9, 9),
-            "event_time_ms": st.integers(0, 300),
-            "partition": st.integers(0, 2),
-            "reason": st.sampled_from([None, None, None, "late", "bad"]),
-        }
-    ),
-    max_size=12,
+from tests.unit.library.one_epoch import (
+    PIPELINE,
+    ROWS,
+    TOTALS,
+    Place,
+    table,
 )
 
 
@@ -377,104 +285,6 @@ def test_notes_of_the_first_step_go_through_the_second_unchanged() -> None:
     assert told in notes
 
 
-def recorded(function: Any, adds: pa.Schema | None = None, **more: Any) -> Pipeline:
-    step = RecordedStep("priced", function, adds or pa.schema([("price", pa.int64())]))
-    return Pipeline(lambda frame: frame, COLUMNS, recorded=step, rows=(ToTable("orders"),), **more)
-
-
-def test_a_recorded_step_sees_accepted_rows_in_source_order_and_its_columns_are_published() -> None:
-    seen: list[pa.Table] = []
-
-    def price(rows: pa.Table) -> pa.Table:
-        seen.append(rows)
-        return pa.table({"price": pa.array(random.sample(range(10**9), rows.num_rows), pa.int64())})
-
-    pipeline = recorded(price)
-    rows = table([{"id": "b"}, {"id": "a"}, {"id": "b"}, {"id": "c", "reason": "bad"}], pipeline)
-    place = Place()
-    _, told = place.dedup(rows.take([3, 2, 1, 0]), pipeline)
-    assert not told["repeated"]
-    assert [table_.column_names for table_ in seen] == [pipeline.input.names]
-    assert seen[0]["id"].to_pylist() == ["b", "a"]
-    first = place.published["orders", 0]
-    assert first.column_names == pipeline.given.names
-    _, told = place.dedup(rows, pipeline)
-    assert told["repeated"]
-    assert place.published["orders", 0] == first
-    assert len(seen) == 1, "a repeat uses the record"
-
-
-def test_a_recorded_step_is_not_asked_about_no_rows() -> None:
-    place = Place()
-    place.dedup(table([{"reason": "bad"}]), recorded(lambda _: 1 / 0))
-    assert place.published["orders", 0].num_rows == 0
-
-
-def test_a_null_that_windows_need_is_refused_before_it_is_recorded() -> None:
-    """The next attempt asks again. Once recorded it would be there for good."""
-    answers = iter([[None], [7]])
-
-    def price(_: pa.Table) -> pa.Table:
-        return pa.table({"price": pa.array(next(answers), pa.int64())})
-
-    windows = (Windowed("user", {"v": Sum("price")}, ToKafka("per_user")),)
-    pipeline = recorded(price, pa.schema([pa.field("price", pa.int64(), nullable=False)]), windows=windows)
-    place = Place()
-    with pytest.raises(StepError, match="price is null in 1 rows"):
-        place.dedup(table([{}], pipeline), pipeline)
-    assert not [key for key in place.store.objects if "/recorded/" in key]
-    place.dedup(table([{}], pipeline), pipeline)
-    assert place.published["orders", 0]["price"].to_pylist() == [7]
-
-
-UNFIT = [
-    (pa.array(["a\0b"]), "answer has a zero byte, which no table takes,"),
-    (pa.array([10**7], pa.int32()).cast(pa.date32()), "answer is beyond the years 1 to 9999"),
-    (pa.array([2**62], pa.timestamp("us", "UTC")), "answer is beyond the years 1 to 9999"),
-    (pa.array([float("nan")]), "answer is not a finite number"),
-]
-
-
-@pytest.mark.parametrize(("answer", "says"), UNFIT)
-def test_what_no_sink_could_hold_is_refused_before_it_is_recorded_or_anything_is_shown(
-    answer: pa.Array, says: str
-) -> None:
-    adds = pa.schema([("answer", answer.type)])
-    answers = iter([answer, pa.nulls(1, answer.type)])
-    pipeline = recorded(lambda _: pa.table([next(answers)], adds), adds)
-    place = Place()
-    with pytest.raises(StepError, match=f"gave what no sink could hold: {says} in 1 rows"):
-        place.dedup(table([{}], pipeline), pipeline)
-    assert not [key for key in place.store.objects if "/recorded/" in key]
-    assert not place.published
-    place.dedup(table([{}], pipeline), pipeline)
-    assert place.published["orders", 0]["answer"].to_pylist() == [None]
-
-
-def test_a_step_that_decides_otherwise_when_repeated_is_refused_and_publishes_nothing() -> None:
-    """More ids than travel inline: there is an object that holds the first decision."""
-    rows = [{"id": f"{'x' * 100}{n}"} for n in range(40)]
-    place = Place()
-    place.dedup(table(rows))
-    assert [key for key in place.store.objects if "/deltas/ids/" in key], "it is not inline"
-    place.published.clear()
-    with pytest.raises(SinkError, match=r"^a repeat of epoch 0 decided otherwise in step 'ids', shard 0"):
-        place.dedup(table([*rows, {"id": "other"}]))
-    assert place.published == {}
-
-
-def test_ids_by_coordinate_store_nothing_and_accept_every_row() -> None:
-    pipeline = Pipeline(lambda frame: frame, COLUMNS, ids="coordinates", rows=(ToTable("orders"),))
-    assert pipeline.input.names == ["topic", "partition", "offset", "user", "amount"]
-    place = Place()
-    _, told = place.dedup(table([{}, {}, {"reason": "bad"}], pipeline), pipeline)
-    assert (told["accepted"], told["malformed"], told["duplicate"]) == (2, 1, 0)
-    assert (told["deltas"], told["catalog"], told["max_event_time_ms"]) == ({}, {}, None)
-    assert place.store.objects == {}
-    letter = json.loads(place.published[DEAD_LETTER, 0][0][1])
-    assert (letter["id"], letter["reason"]) == (None, "bad")
-
-
 def test_a_repeated_attempt_of_a_driver_that_was_replaced_stops_before_it_does_anything() -> None:
     place = Place()
     task = place.task(PIPELINE)
@@ -482,77 +292,3 @@ def test_a_repeated_attempt_of_a_driver_that_was_replaced_stops_before_it_does_a
     place.step(task)  # a first attempt does not ask
     with pytest.raises(StaleDriverError, match=r"^driver owner was replaced by somebody else"):
         place.step(task, attempt=1)
-
-
-def test_only_an_epoch_that_reads_nothing_needs_no_proof_of_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it was abandoned or nothing came; one that repairs another reads that one's ranges (R13)."""
-    place = Place()
-
-    def dedup(**pinned: Any) -> list[pa.RecordBatch]:
-        task = place.task(PIPELINE, **pinned)
-        monkeypatch.setattr(ShardStep, "of_task", lambda *_: place.step(task))
-        return list(epoch.dedup(task, []))
-
-    nothing = {"events": {"0": (4, 4), "1": (8, 8)}}
-    for abandoned in (True, False):
-        assert dedup(ranges=nothing, abandoned=abandoned)
-    needs_proof: list[dict[str, Any]] = [{}, {"ranges": nothing, "repairs": 0}]
-    for wrong in needs_proof:
-        with pytest.raises(InputError, match="no closing row came"):
-            dedup(**wrong)
-
-
-STATEFUL = Pipeline(
-    lambda frame: frame,
-    COLUMNS,
-    rows=(ToKafka("accepted"),),
-    window_ms=100,
-    lateness_ms=0,
-    stateful=Stateful(lambda frame: frame, COLUMNS, by="user", to=ToKafka("per_user", key="user")),
-)
-STEPS = [(epoch.dedup, PIPELINE, "dedup"), (epoch.aggregate, PIPELINE, "windows"), (epoch.results, STATEFUL, "windows")]
-
-
-def input_of(step: str, pipeline: Pipeline) -> pa.Table:
-    """Rows of shard 0 on their way to a step."""
-    if step == "dedup":
-        return table([{}], pipeline)
-    if pipeline.stateful is not None:
-        return pa.Table.from_pylist([{"user": "ann", "amount": 1}], COLUMNS)
-    return Place().dedup(table([{}]))[0]
-
-
-def closed(rows: pa.Table, digested: Sequence[str], tasks: int = 1) -> list[pa.RecordBatch]:
-    """Those rows with the closing row of task 0, which had them all."""
-    digest = f"{whole_input.digest_of(rows, digested):x}"
-    told = json.dumps({"task": 0, "tasks": tasks, "rows": rows.num_rows, "digest": digest})
-    schema = rows.schema.append(pa.field(whole_input.CLOSING, pa.string()))
-    both = [rows, pa.Table.from_pylist([{whole_input.CLOSING: told}])]
-    together: list[pa.RecordBatch] = pa.concat_tables(both, promote_options="default").select(schema.names).to_batches()
-    return together
-
-
-@pytest.mark.parametrize(("step", "pipeline", "name"), STEPS, ids=["dedup", "aggregate", "results"])
-def test_each_step_that_spark_calls_demands_its_whole_input(
-    monkeypatch: pytest.MonkeyPatch, step: Any, pipeline: Pipeline, name: str
-) -> None:
-    """An end that nobody has closed, in order as it looks, decides and publishes nothing (R13)."""
-    rows = input_of(name, pipeline)
-    digested = DIGESTED if name == "dedup" else ()
-
-    def run_on(batches: list[pa.RecordBatch]) -> Place:
-        place = Place()
-        task = place.task(pipeline)
-        monkeypatch.setattr(ShardStep, "of_task", lambda *_: place.step(task, name))
-        try:
-            list(step(task, batches))
-        except InputError:
-            assert (place.store.objects, place.published) == ({}, {}), "a part was decided"
-            raise
-        return place
-
-    assert run_on(closed(rows, digested)).published
-    unclosed = rows.append_column(whole_input.CLOSING, pa.nulls(rows.num_rows, pa.string()))
-    for cut in ([], unclosed.to_batches(), closed(rows, digested, tasks=2), closed(rows, digested)[1:]):
-        with pytest.raises(InputError, match="not whole"):
-            run_on(cut)

@@ -25,7 +25,7 @@ FENCED = [KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PROD
 MISSING = [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC]
 
 
-def told(code: int) -> KafkaException:
+def kafka_error(code: int) -> KafkaException:
     return KafkaException(KafkaError(code))
 
 
@@ -66,7 +66,7 @@ class Producer:
 
     def begin_transaction(self) -> None:
         if self.begun:
-            raise self.broker.begins_again or told(KafkaError._STATE)
+            raise self.broker.begins_again or kafka_error(KafkaError._STATE)
         self.begun = True
 
     def produce(
@@ -113,24 +113,26 @@ def test_a_shard_that_another_producer_took_is_not_taken_back(
     code: int, first: int | SystemError | None, broker: Broker
 ) -> None:
     """Whether the commit names it, or only the call after a failure that says nothing."""
-    broker.begins_again = None if first is None else told(code)
-    broker.commits = [told(code) if first is None else first if isinstance(first, SystemError) else told(first)]
+    broker.begins_again = None if first is None else kafka_error(code)
+    broker.commits = [
+        kafka_error(code) if first is None else first if isinstance(first, SystemError) else kafka_error(first)
+    ]
     with pytest.raises(FencedError, match="sink accepted shard 2"):
         broker.sink().publish(7, 1, ROWS)
     assert (broker.opened, broker.said) == (1, ["transaction_open"])
-    broker.commits, broker.begins_again = [told(code)], None
+    broker.commits, broker.begins_again = [kafka_error(code)], None
     with pytest.raises(FencedError, match="sink accepted shard 2"):
         broker.sink().begin(7, 1)
 
 
-@pytest.mark.parametrize("failure", [told(KafkaError._TIMED_OUT), SystemError()])
+@pytest.mark.parametrize("failure", [kafka_error(KafkaError._TIMED_OUT), SystemError()])
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize(("after", "ends"), [(None, False), (KafkaError._TIMED_OUT, False), (None, True)])
 def test_of_a_commit_without_an_answer_a_new_producer_asks_the_mark(
     applied: bool, failure: Exception, after: int | None, ends: bool, broker: Broker
 ) -> None:
     broker.commits, broker.applied, broker.ends = [failure], applied, ends
-    broker.begins_again = None if after is None else told(after)
+    broker.begins_again = None if after is None else kafka_error(after)
     content, published = broker.sink().publish(7, 1, ROWS)
     assert published is (Published.BEFORE if applied else Published.NOW)
     assert (content.rows, broker.opened) == (3, 2)
@@ -160,7 +162,7 @@ def test_what_no_repeat_helps_is_refused_at_once_and_names_the_topic(
 
 
 def test_a_new_shard_whose_mark_may_not_be_there_is_no_new_shard(broker: Broker) -> None:
-    broker.commits = [told(KafkaError._TIMED_OUT)]
+    broker.commits = [kafka_error(KafkaError._TIMED_OUT)]
     with pytest.raises(UnreachableError, match="whether the mark of epoch 9 was committed is not known"):
         broker.sink().begin(9, 1)
     for epoch, opened in ((6, 0), (5, 0), (7, 1)):
@@ -186,7 +188,7 @@ class Opening:
     def _note(self, name: str, *given: Any) -> None:
         self.asked.append((name, *given))
         if self.refuses is not None and self.refuses[0] == name:
-            raise told(self.refuses[1])
+            raise kafka_error(self.refuses[1])
 
 
 @pytest.mark.parametrize("refused", ["list_topics", "init_transactions"])
@@ -255,7 +257,7 @@ def test_a_plain_sink_says_that_rows_may_be_missing(plain: PlainSink, broker: Br
 
 def test_a_plain_sink_names_what_its_producer_refuses(plain: PlainSink, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise told(MISSING[1])
+        raise kafka_error(MISSING[1])
 
     monkeypatch.setattr(plain._producer, "produce", refuse)
     with pytest.raises(SinkError, match=r"topic counts\.accepted does not exist, or lacks a partition .broker:1"):

@@ -115,18 +115,18 @@ def test_of_files_the_manifest_of_a_recorded_epoch_tells(store: MemoryStore) -> 
 def test_a_checkpoint_is_over_when_a_newer_driver_took_over_and_no_epoch_in_hand_is_of_it() -> None:
     store = MemoryStore()
 
-    def told(*lineages: str) -> list[object]:
+    def sort(*lineages: str) -> list[object]:
         return [view(store).judged(f"{LAYOUT.checkpoint(lineage)}/offsets/0") for lineage in lineages]
 
     held = taken(store)
-    assert told("000001-abcd", "000000-cdef", "000002-cdef") == [None, Sort.CHECKPOINTS, None]
+    assert sort("000001-abcd", "000000-cdef", "000002-cdef") == [None, Sort.CHECKPOINTS, None]
     held = advanced(store, held, 2)
     run(chain.take_over(LAYOUT, "second", {}), store)
-    assert told("000001-abcd", "000001-cdef", "000002-begun", "000003-later") == [None, Sort.CHECKPOINTS, None, None]
+    assert sort("000001-abcd", "000001-cdef", "000002-begun", "000003-later") == [None, Sort.CHECKPOINTS, None, None]
     held = run(chain.take_over(LAYOUT, "third", {}), store)
     other = declaration(2).model_copy(update={"lineage": "000002-begun"})
     run(chain.declare(LAYOUT, held, other, None, 0), store)
-    assert told("000001-abcd", "000002-begun", "000002-idle") == [None, None, Sort.CHECKPOINTS]
+    assert sort("000001-abcd", "000002-begun", "000002-idle") == [None, None, Sort.CHECKPOINTS]
 
 
 def after_repair(store: MemoryStore, held: Held, first: int, last: int) -> Held:
@@ -143,30 +143,30 @@ def test_what_a_repair_pinned_is_over_when_it_is_recorded_below_the_floor_and_ou
     key, other = LAYOUT.shown(2, 0, 1), LAYOUT.shown(2, 0, 7)
     pinned = {"0": AsShown(rows=3, digest="1" * 32, bytes=99, key=key)}
 
-    def told(held: Held) -> list[object]:
+    def sort(held: Held) -> list[object]:
         head = held.head
         assert View.of(LAYOUT, store).needs(key) == any(of.shown for of in (head.declared, *head.tail) if of)
         return [view(store).judged(name) for name in (key, other)]
 
     held = advanced(store, taken(store), 2)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
-    assert told(held) == [None, None], "it is written before it is pinned"
+    assert sort(held) == [None, None], "it is written before it is pinned"
     held = run(chain.finish_as_shown(LAYOUT, held, pinned, "d" * 64), store)
-    assert told(held) == [None, None]
+    assert sort(held) == [None, None]
     assert held.head.declared is not None
     held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
-    assert told(held) == [None, None], "its repair is due"
+    assert sort(held) == [None, None], "its repair is due"
     due = chain.repair(held.head)
     assert due is not None
     held = run(chain.declare(LAYOUT, held, due, None, 3), store)
-    assert told(held) == [None, None], "the floor has passed it, and the declared epoch reads it"
+    assert sort(held) == [None, None], "the floor has passed it, and the declared epoch reads it"
     held = run(chain.record(LAYOUT, held, record_of(due)), store)
-    assert told(held) == [None, Sort.SHOWN], "an earlier try of the command, which pinned nothing"
+    assert sort(held) == [None, Sort.SHOWN], "an earlier try of the command, which pinned nothing"
     held = after_repair(store, held, 4, 5)
-    assert told(held) == [None, Sort.SHOWN], "head still names it"
+    assert sort(held) == [None, Sort.SHOWN], "head still names it"
     held = after_repair(store, held, 6, 149)
     assert not any(record.shown for record in held.head.tail), "the tail is not long enough for this test"
-    assert told(held) == [Sort.SHOWN, Sort.SHOWN]
+    assert sort(held) == [Sort.SHOWN, Sort.SHOWN]
 
 
 def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:

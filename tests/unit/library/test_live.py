@@ -31,7 +31,7 @@ from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.ledger_driver import LedgerDriver, accepted_once, global_counts
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import ACCEPTED, USER_COUNTS
-from tests.unit.library.test_reader import found, rows_of
+from tests.unit.library.test_reader import counts_of, rows_of
 
 LAYOUT, WINDOWS = Layout("clicks"), Windows(10, 20)
 VALUES: dict[str, Aggregate] = {"count": Count(), "latest": Max("event_time_ms")}
@@ -357,7 +357,7 @@ def test_a_chain_with_merged_deltas_is_published_to_its_end() -> None:
     """With windows so short that spans are divided by the floor again and again."""
     store = MemoryStore()
     LedgerDriver.started(store, LAYOUT, fan=2).run(30)
-    assert found(rows_of(store)) == global_counts(30)
+    assert counts_of(rows_of(store)) == global_counts(30)
 
 
 @pytest.mark.parametrize("floor", [0, 3, RECENT])

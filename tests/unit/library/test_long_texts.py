@@ -21,7 +21,7 @@ from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.state import catalog, sums
 from effectively_once.state.lateness import Windows
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.library.test_epoch_steps import Place, table
+from tests.unit.library.one_epoch import Place, table
 
 LIMIT = 100
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64()), ("payload", pa.string())])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,80 +17,10 @@ from effectively_once.errors import AccessError, RefusedRowsError, SettingsError
 from effectively_once.ledger import digest, former_digest
 from effectively_once.sinks import dry_run, postgres
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress
-from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
+from effectively_once.sinks.postgres import TableSink, read_mark
 from effectively_once.sinks.publish import FencedError, Mark, Published
 from effectively_once.sinks.tables import Table, TableShape, refuse_other_shape
-
-SHAPE = TableShape(pa.schema([("user", pa.string()), ("number", pa.int64())]))
-UPSERT = TableShape(SHAPE.schema, key=("user",))
-ADDRESS = TableAddress(DatabaseAddress("postgresql://db:5432/results"), "clicks", "counts", 1)
-COLUMNS = {"user": "text", "number": "bigint"}
-NAME = ("clicks", "counts")
-
-
-def _table(*users: str) -> pa.Table:
-    return pa.table({"user": users, "number": list(range(len(users)))}, SHAPE.schema)
-
-
-class FakeSession:
-    """One row of marks; remembers the first words of every statement, and what became visible."""
-
-    def __init__(self, epoch: int, generation: int, digest: str = "other") -> None:
-        self.mark: list[Any] | None = [epoch, generation, 0, digest]
-        self.said: list[str] = []
-        self.asked: list[tuple[DatabaseAddress, str, float]] = []
-        self.staged: list[Any] = []
-        self.inserted: list[Any] = []
-        self.visible: list[Any] = []
-        self.types: list[str] = []
-
-    def execute(self, query: str | sql.Composed, values: dict[str, Any] | None = None) -> Any:
-        text = query if isinstance(query, str) else query.as_string(None)
-        self.said.append(" ".join(text.split()[:2]))
-        self._rows(text)
-        if "%(" in text:
-            assert values is not None
-            assert values.items() >= ADDRESS.key.items(), "another shard's"
-        changed = 1
-        if self.mark is None:
-            changed = 0
-        elif values and "epoch" in values and "generation" not in values:
-            if self.mark[0] < values["epoch"]:
-                self.mark = [values["epoch"], self.mark[1], 0, values["digest"]]
-        elif values and "epoch" in values:
-            changed = int(self.mark[0] == values["epoch"] - 1 and self.mark[1] <= values["generation"])
-            if changed:
-                self.mark = [values[name] for name in ("epoch", "generation", "rows", "digest")]
-        elif values and "generation" in values:
-            self.mark[1] = max(self.mark[1], values["generation"])
-        return SimpleNamespace(rowcount=changed, fetchone=lambda: self.mark)
-
-    def _rows(self, text: str) -> None:
-        if text.startswith("TRUNCATE"):
-            self.staged = []
-        elif text.startswith("INSERT"):
-            self.inserted = self.staged
-        elif text == "COMMIT":
-            self.visible, self.inserted = self.visible + self.inserted, []
-
-    def __enter__(self) -> FakeSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        @contextmanager
-        def copy(statement: str) -> Iterator[Any]:
-            assert statement == "COPY pg_temp.staged FROM STDIN (FORMAT BINARY)"
-            self.said.append("COPY")
-            yield SimpleNamespace(set_types=self.types.extend, write_row=self.staged.append)
-
-        yield SimpleNamespace(copy=copy)
-
-    def close(self) -> None:
-        self.said.append("close")
+from tests.unit.library.fake_session import ADDRESS, COLUMNS, NAME, SHAPE, UPSERT, FakeSession, table_of
 
 
 @pytest.fixture
@@ -119,14 +47,14 @@ def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
 def test_rows_are_staged_then_the_first_statement_takes_the_mark(session: FakeSession) -> None:
     """A kept session asks for nothing before; an epoch without rows is a mark alone."""
     sink = TableSink(ADDRESS, SHAPE)
-    assert sink.publish(0, 1, _table("ann"))[1] is Published.NOW
+    assert sink.publish(0, 1, table_of("ann"))[1] is Published.NOW
     opened = ['UPDATE "effectively_once"."progress"', "CREATE TEMPORARY", "SELECT epoch,"]
     epoch = ["TRUNCATE pg_temp.staged", "COPY", "BEGIN", opened[0], "INSERT INTO", "COMMIT"]
     assert session.said == opened + epoch
     session.said.clear()
-    sink.publish(1, 1, _table())
+    sink.publish(1, 1, table_of())
     assert session.said == ["BEGIN", opened[0], "COMMIT"]
-    sink.publish(2, 1, _table("bob", "cid"))
+    sink.publish(2, 1, table_of("bob", "cid"))
     assert session.visible == [("ann", 0), ("bob", 0), ("cid", 1)]
     assert session.types[:2] == ["text", "bigint"]
     assert session.asked == [(ADDRESS.database, "clicks.counts.1", PATIENCE_S)]
@@ -135,7 +63,7 @@ def test_rows_are_staged_then_the_first_statement_takes_the_mark(session: FakeSe
 def test_the_transaction_is_announced_when_nothing_of_it_is_visible_yet(session: FakeSession) -> None:
     seen: list[tuple[str, str, int]] = []
     sink = TableSink(ADDRESS, SHAPE, lambda what: seen.append((what, session.said[-1], len(session.visible))), 7.0)
-    sink.publish(0, 1, _table("ann", "bob"))
+    sink.publish(0, 1, table_of("ann", "bob"))
     assert seen == [("transaction_open", "INSERT INTO", 0), ("committed", "COMMIT", 2)]
     assert session.asked == [(ADDRESS.database, "clicks.counts.1", 7.0)]
 
@@ -155,7 +83,7 @@ def test_of_a_commit_without_an_answer_a_new_session_asks_the_mark(
             return found
 
         monkeypatch.setattr(session, "execute", lose)
-        published = sink.publish(epoch, 1, _table(f"u{epoch}"))[1]
+        published = sink.publish(epoch, 1, table_of(f"u{epoch}"))[1]
         assert published is (Published.BEFORE if lost == "COMMIT" else Published.NOW)
     assert session.visible == [("u0", 0), ("u1", 0)]
     assert len(session.asked) == 4
@@ -168,7 +96,7 @@ def test_a_shard_that_is_new_to_a_chain_begins_after_its_last_epoch(session: Fak
         sink.begin(6, 3)
         assert session.mark == [6, 3, 0, digest.EMPTY]
     session.said.clear()
-    assert sink.publish(7, 3, _table("ann"))[1] is Published.NOW
+    assert sink.publish(7, 3, table_of("ann"))[1] is Published.NOW
     assert session.said.count("SELECT epoch,") == 1, "what was begun is no commit of this session"
     sink.begin(6, 3)
     assert session.mark is not None
@@ -184,7 +112,7 @@ def test_a_mark_is_read_by_a_session_of_its_own_and_disturbs_nobody(session: Fak
     name = "mark of sink counts shard 1"
     assert session.asked == [(ADDRESS.database, name, 7.0), (ADDRESS.database, name, PATIENCE_S)]
     session.mark = None
-    for ask in (lambda: read_mark(ADDRESS), lambda: TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann"))):
+    for ask in (lambda: read_mark(ADDRESS), lambda: TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann"))):
         with pytest.raises(
             SinkError, match=r"no progress mark .sink counts shard 1 in table effectively_once\.progress"
         ):
@@ -212,53 +140,53 @@ def test_rows_are_tried_in_the_session_that_is_there(session: FakeSession, tried
     """None is opened but the first, by which no older generation commits any more."""
     sink, trial = TableSink(ADDRESS, SHAPE), (NAME, SHAPE, [("ann", 0), ("bob", 1)])
     for _ in range(2):
-        assert sink.refused(4, _table("ann", "bob")) == {1: "a constraint"}
+        assert sink.refused(4, table_of("ann", "bob")) == {1: "a constraint"}
     assert tried == [trial, trial]
     assert (len(session.asked), session.mark) == (1, [-1, 4, 0, "other"])
     with pytest.raises(SinkError, match="the job gives columns"):
-        sink.refused(4, _table("ann").select(["user"]))
+        sink.refused(4, table_of("ann").select(["user"]))
     assert tried == [trial, trial]
 
 
 def test_a_session_that_was_lost_before_a_trial_is_opened_anew_once(session: FakeSession, tried: list[Any]) -> None:
     """What it had committed is asked for again: somebody else may have come in between."""
     sink = TableSink(ADDRESS, SHAPE)
-    sink.publish(0, 1, _table("ann"))
+    sink.publish(0, 1, table_of("ann"))
     tried.append(psycopg.OperationalError("gone"))
-    assert sink.refused(1, _table("ann", "bob")) == {1: "a constraint"}
+    assert sink.refused(1, table_of("ann", "bob")) == {1: "a constraint"}
     assert (len(session.asked), session.said.count("close")) == (2, 1)
     session.said.clear()
-    assert sink.publish(1, 1, _table("bob"))[1] is Published.NOW
+    assert sink.publish(1, 1, table_of("bob"))[1] is Published.NOW
     assert "SELECT epoch," in session.said
     tried[:] = [psycopg.OperationalError("gone"), psycopg.OperationalError("gone again")]
     with pytest.raises(UnreachableError, match=r"gone again .table clicks\.counts at postgresql://db:5432/results"):
-        sink.refused(1, _table("ann"))
-    assert sink.publish(2, 1, _table("cid"))[1] is Published.NOW
+        sink.refused(1, table_of("ann"))
+    assert sink.publish(2, 1, table_of("cid"))[1] is Published.NOW
 
 
 def test_a_trial_that_no_new_session_helps_is_not_repeated(session: FakeSession, tried: list[Any]) -> None:
     sink = TableSink(ADDRESS, SHAPE)
-    sink.publish(0, 1, _table("ann"))
+    sink.publish(0, 1, table_of("ann"))
     tried.append(pg.InsufficientPrivilege("no right"))
     with pytest.raises(AccessError, match=r"no right .table clicks\.counts at postgresql://db:5432/results"):
-        sink.refused(1, _table("ann"))
+        sink.refused(1, table_of("ann"))
     assert (len(session.asked), session.said[-1], tried) == (1, "close", [])
 
 
 def test_a_mark_that_stands_in_the_way_ends_in_a_rollback_and_tells_why(session: FakeSession) -> None:
     """Published meanwhile by somebody else: with these rows, with others; or a newer generation opened the shard."""
     sink = TableSink(ADDRESS, SHAPE)
-    content, _ = sink.publish(0, 1, _table("ann"))
+    content, _ = sink.publish(0, 1, table_of("ann"))
     session.mark = [1, 1, 1, content.digest]
     session.said.clear()
-    assert sink.publish(1, 1, _table("ann"))[1] is Published.BEFORE
+    assert sink.publish(1, 1, table_of("ann"))[1] is Published.BEFORE
     assert session.said[-3:] == ['UPDATE "effectively_once"."progress"', "ROLLBACK", "SELECT epoch,"]
     sink._kept = None
     with pytest.raises(SinkError, match="epoch 1 is published with digest"):
-        sink.publish(1, 1, _table("bob"))
+        sink.publish(1, 1, table_of("bob"))
     session.mark = [1, 5, 1, content.digest]
     with pytest.raises(FencedError, match="sink counts shard 1"):
-        sink.publish(2, 4, _table("ann"))
+        sink.publish(2, 4, table_of("ann"))
     assert session.mark[:2] == [1, 5]
 
 
@@ -294,8 +222,8 @@ def test_a_mark_is_taken_by_the_next_epoch_of_no_older_generation(epoch: int, ge
 
 def test_the_first_epoch_is_found_published_before(session: FakeSession) -> None:
     """Its number is 0, and -1 stands for no epoch at all."""
-    session.mark = [0, 1, 2, digest.of_rows_in(_table("ann", "bob"))]
-    assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "bob"))[1] is Published.BEFORE
+    session.mark = [0, 1, 2, digest.of_rows_in(table_of("ann", "bob"))]
+    assert TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "bob"))[1] is Published.BEFORE
     assert "BEGIN" not in session.said
 
 
@@ -306,10 +234,10 @@ def test_rows_are_staged_in_a_table_of_the_sinks_columns(session: FakeSession) -
 
 
 def test_rows_that_an_older_version_published_are_known_by_its_own_digest(session: FakeSession) -> None:
-    session.mark = [0, 1, 2, former_digest.of_rows_in(_table("ann", "bob"))]
-    assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "bob"))[1] is Published.BEFORE
+    session.mark = [0, 1, 2, former_digest.of_rows_in(table_of("ann", "bob"))]
+    assert TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "bob"))[1] is Published.BEFORE
     with pytest.raises(SinkError, match="epoch 0 is published with digest"):
-        TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "cid"))
+        TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "cid"))
 
 
 @pytest.mark.parametrize(
@@ -330,10 +258,10 @@ def test_rows_are_appended_unless_a_key_is_declared(key: tuple[str, ...], then: 
 def test_two_rows_of_one_key_are_refused(session: FakeSession) -> None:
     """In an upsert only, and before anything is sent."""
     with pytest.raises(SinkError, match=r"two rows of an epoch have one key \(user\)"):
-        TableSink(ADDRESS, UPSERT).publish(0, 1, _table("ann", "ann"))
+        TableSink(ADDRESS, UPSERT).publish(0, 1, table_of("ann", "ann"))
     assert session.said == []
-    assert TableSink(ADDRESS, UPSERT).publish(0, 1, _table("ann", "bob"))[1] is Published.NOW
-    assert TableSink(ADDRESS, SHAPE).publish(1, 1, _table("ann", "ann"))[1] is Published.NOW
+    assert TableSink(ADDRESS, UPSERT).publish(0, 1, table_of("ann", "bob"))[1] is Published.NOW
+    assert TableSink(ADDRESS, SHAPE).publish(1, 1, table_of("ann", "ann"))[1] is Published.NOW
 
 
 @pytest.mark.parametrize("other", [("name", pa.string()), ("user", pa.binary())])
@@ -346,7 +274,7 @@ def test_rows_of_another_shape_are_refused(other: tuple[str, pa.DataType], sessi
 
 
 def test_what_is_published_tells_how_much_it_is(session: FakeSession) -> None:
-    rows = _table("ann", "bob")
+    rows = table_of("ann", "bob")
     content, _ = TableSink(ADDRESS, SHAPE).publish(0, 1, rows)
     assert (content.rows, content.bytes, content.digest) == (2, rows.nbytes, digest.of_rows_in(rows))
     assert session.mark == [0, 1, 2, content.digest]
@@ -365,7 +293,7 @@ def test_a_server_that_goes_while_a_mark_is_asked_or_begun_is_named(
     monkeypatch.setattr(session, "execute", lose)
     table = r"table clicks\.counts at "
     for asking, where in (
-        (lambda: sink.publish(0, 1, _table("ann")), table),
+        (lambda: sink.publish(0, 1, table_of("ann")), table),
         (lambda: sink.begin(6, 3), table),
         (lambda: read_mark(ADDRESS), ""),
     ):
@@ -435,9 +363,9 @@ def test_a_key_beyond_what_an_index_takes_is_refused_at_once_and_not_tried_again
         raise pg.ProgramLimitExceeded('index row size 3016 exceeds btree version 4 maximum 2704 for index "i"')
 
     sink = TableSink(ADDRESS, SHAPE)
-    sink.publish(0, 1, _table("ann"))
+    sink.publish(0, 1, table_of("ann"))
     session.said.clear()
     monkeypatch.setattr(session, "execute", refuse)
     with pytest.raises(RefusedRowsError, match="PostgreSQL refuses: index row size 3016 exceeds"):
-        sink.publish(1, 1, _table("bob"))
+        sink.publish(1, 1, table_of("bob"))
     assert session.said == ["close"]

@@ -35,7 +35,7 @@ def rows_of(store: MemoryStore, **how: Any) -> PublishedRows:
     return PublishedRows(lambda: store, LAYOUT, GLOBAL_COUNTS, run(chain.read(LAYOUT), store), **how)
 
 
-def found(rows: PublishedRows) -> list[tuple[int, int, int]]:
+def counts_of(rows: PublishedRows) -> list[tuple[int, int, int]]:
     return [(epoch, row["window_start_ms"], row["count"]) for epoch, table in rows for row in table.to_pylist()]
 
 
@@ -58,7 +58,7 @@ def republished(store: MemoryStore, epoch: int, table: pa.Table) -> None:
 
 def test_every_row_that_was_published_is_read_once_in_order_of_epochs(store: MemoryStore) -> None:
     rows = rows_of(store)
-    assert found(rows) == global_counts(EPOCHS)
+    assert counts_of(rows) == global_counts(EPOCHS)
     assert (rows.first, rows.last) == (0, EPOCHS - 1)
     expected = [(at, n) for _, at, n in global_counts(EPOCHS)]
     assert [tuple(row.values()) for row in rows.arrow().to_pylist()] == expected
@@ -80,16 +80,16 @@ def test_nothing_published_is_a_table_without_rows() -> None:
     store = MemoryStore()
     LedgerDriver.started(store, LAYOUT)
     rows = rows_of(store)
-    assert (rows.first, rows.last, found(rows), rows.arrow().num_rows) == (0, -1, [], 0)
+    assert (rows.first, rows.last, counts_of(rows), rows.arrow().num_rows) == (0, -1, [], 0)
     assert rows_of(store, since=0).last == -1
 
 
 def test_since_gives_what_came_after_and_nothing_is_read_twice_or_left_out(store: MemoryStore) -> None:
     first = rows_of(store)
-    assert found(rows_of(store, since=first.last + 1)) == []
+    assert counts_of(rows_of(store, since=first.last + 1)) == []
     LedgerDriver.started(store, LAYOUT, "second").run(5)
     newer = rows_of(store, since=first.last + 1)
-    assert found(first) + found(newer) == global_counts(EPOCHS + 5)
+    assert counts_of(first) + counts_of(newer) == global_counts(EPOCHS + 5)
     assert (newer.first, newer.last) == (EPOCHS, EPOCHS + 4)
 
 
@@ -98,13 +98,13 @@ def test_no_listing_says_what_is_published(store: MemoryStore) -> None:
     sink = ManifestSink(store, LAYOUT, GLOBAL_COUNTS)
     sink.publish(EPOCHS, 9, pa.table({"window_start_ms": [1], "count": [99]}))
     store.objects[LAYOUT.staged(GLOBAL_COUNTS, 3, "orphan")] = store.objects[file_of(store, 4)]
-    assert found(rows_of(store)) == global_counts(EPOCHS)
+    assert counts_of(rows_of(store)) == global_counts(EPOCHS)
 
 
 def test_the_declared_epoch_counts_from_its_manifest_on(store: MemoryStore) -> None:
     for step in LedgerDriver.started(store, LAYOUT, "second").steps():
         rows = rows_of(store)
-        assert found(rows) == global_counts(rows.last + 1)
+        assert counts_of(rows) == global_counts(rows.last + 1)
         assert rows.last == (EPOCHS if step == "published" else EPOCHS - 1)
         if step == "published":
             break
@@ -113,7 +113,7 @@ def test_the_declared_epoch_counts_from_its_manifest_on(store: MemoryStore) -> N
 def test_a_snapshot_does_not_change_while_epochs_are_published(store: MemoryStore) -> None:
     rows = rows_of(store)
     LedgerDriver.started(store, LAYOUT, "second").run(3)
-    assert found(rows) == global_counts(EPOCHS)
+    assert counts_of(rows) == global_counts(EPOCHS)
 
 
 def test_what_was_purged_below_the_floor_is_left_out_unless_it_is_asked_for(store: MemoryStore) -> None:
@@ -123,8 +123,8 @@ def test_what_was_purged_below_the_floor_is_left_out_unless_it_is_asked_for(stor
         del store.objects[LAYOUT.manifest(GLOBAL_COUNTS, epoch)]
     rows = rows_of(store)
     assert (rows.first, rows.last) == (floor - 1, EPOCHS - 1)
-    assert found(rows) == [row for row in global_counts(EPOCHS) if row[0] >= floor - 1]
-    assert found(rows_of(store, since=floor - 1)) == found(rows)
+    assert counts_of(rows) == [row for row in global_counts(EPOCHS) if row[0] >= floor - 1]
+    assert counts_of(rows_of(store, since=floor - 1)) == counts_of(rows)
     with pytest.raises(SinkError, match=f"epochs 2 to {floor - 2} of sink global_counts are no longer kept"):
         rows_of(store, since=2)
 
@@ -160,18 +160,18 @@ def test_a_missing_manifest_is_named(store: MemoryStore) -> None:
 def test_a_damaged_manifest_is_named(store: MemoryStore, changes: dict[str, Any], said: str) -> None:
     rewritten(store, 5, **changes)
     with pytest.raises(SinkError, match=f"{said}.*{LAYOUT.manifest(GLOBAL_COUNTS, 5)}"):
-        found(rows_of(store))
+        counts_of(rows_of(store))
 
 
 def test_a_missing_or_damaged_file_is_named(store: MemoryStore) -> None:
     name = file_of(store, 6)
     whole = store.objects.pop(name)
     with pytest.raises(SinkError, match=f"a file that a manifest names is missing .{name}"):
-        found(rows_of(store))
+        counts_of(rows_of(store))
     for damaged in (b"", whole[:-20], whole[:4] + bytes(len(whole) - 8) + whole[-4:]):
         store.objects[name] = damaged
         with pytest.raises(SinkError, match=f"a file of a sink is damaged.*{name}"):
-            found(rows_of(store))
+            counts_of(rows_of(store))
     store.objects[name] = store.objects[file_of(store, 7)]
     with pytest.raises(SinkError, match="do not hold the rows that its manifest was written for"):
         rows_of(store).arrow()
@@ -183,7 +183,7 @@ def test_a_file_with_another_number_of_rows_is_named_even_without_the_digest(sto
     pq.write_table(pa.table({"window_start_ms": [1, 2], "count": [1, 2]}), buffer)
     store.objects[file_of(store, 6)] = buffer.getvalue().to_pybytes()
     with pytest.raises(SinkError, match="has 2 rows, its manifest says 1"):
-        found(rows_of(store, verify=False))
+        counts_of(rows_of(store, verify=False))
 
 
 def test_a_column_that_came_later_is_null_before(store: MemoryStore) -> None:

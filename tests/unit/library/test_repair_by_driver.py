@@ -21,8 +21,8 @@ from effectively_once.errors import SourceError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Ranges
+from tests.unit.library.broken_epochs import HIT, assert_exact, broken
 from tests.unit.library.orders_world import MENDED, OLD, TOPIC, World
-from tests.unit.library.test_repair import HIT, assert_exact, broken
 
 SPARK: Any = None
 

@@ -22,9 +22,9 @@ from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.sinks.kafka_shard import ShardAddress
 from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library.broken_epochs import HIT, assert_exact, broken
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, World
-from tests.unit.library.test_repair import HIT, assert_exact, broken
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.epoch import shard_step
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
+from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
-from tests.unit.library.test_repair import HIT, assert_exact, broken, kill, mend, truncating
 
 PRICE = pa.schema([("price", pa.int64())])
 PRICED = Pipeline(

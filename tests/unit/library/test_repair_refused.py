@@ -9,8 +9,8 @@ import pytest
 
 from effectively_once.epoch import refusals
 from effectively_once.pipeline.columns import DEAD_LETTER
+from tests.unit.library.broken_epochs import AFTER, HIT, SIZE, kill, mend, records, truncating
 from tests.unit.library.orders_world import ORDERS, Killed, World
-from tests.unit.library.test_repair import AFTER, HIT, SIZE, kill, mend, records, truncating
 
 REASON = "refused_by_table orders: odd"
 

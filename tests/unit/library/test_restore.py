@@ -15,10 +15,10 @@ from effectively_once.ledger.records import Head
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError
 from effectively_once.operate.backup.restore import restore
 from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library.backups import LAYOUT, goes_on, head_of, restored, stored, taken
 from tests.unit.library.ledger_driver import LedgerDriver
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_backup import LAYOUT, goes_on, head_of, restored, stored, taken
 
 
 @pytest.mark.parametrize("puts", range(0, 22, 3))

@@ -23,7 +23,7 @@ from effectively_once.store.listing import Listed
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_reader import file_of, found, rows_of
+from tests.unit.library.test_reader import counts_of, file_of, rows_of
 
 LAYOUT = Layout("clicks")
 WIDE, FAN = Windows(1000, 9000), 3
@@ -309,7 +309,7 @@ def test_whatever_drivers_do_meanwhile_nothing_that_is_read_goes_and_no_leftover
     drivers.advance(20)
     after = driver(store, "after")
     after.run(20)
-    assert found(rows_of(store)) == global_counts(after.held.head.last_recorded + 1, WIDE)
+    assert counts_of(rows_of(store)) == global_counts(after.held.head.last_recorded + 1, WIDE)
     tidied(store, age_s=0)
     assert set(store.objects) == needed(store)
 

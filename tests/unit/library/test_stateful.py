@@ -43,7 +43,7 @@ from effectively_once.state.lateness import Windows
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 from tests.unit.library.listed_store import ListedStore
-from tests.unit.library.test_epoch_steps import ROWS, Place, table
+from tests.unit.library.one_epoch import ROWS, Place, table
 
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
 RESULTS = pa.schema([("user", pa.string()), ("n", pa.int64())])

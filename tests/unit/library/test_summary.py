@@ -82,7 +82,7 @@ def first(files: Files, shard: int, **changes: Any) -> dict[str, Any]:
     return note(shard, FIRST, **{**counts, **changes})
 
 
-def told(files: Files, **changes: Any) -> tuple[list[int], list[dict[str, Any]]]:
+def publish(files: Files, **changes: Any) -> tuple[list[int], list[dict[str, Any]]]:
     return [0, 1, 0, 1], [first(files, 0, **changes), first(files, 1), note(0, SECOND), note(1, SECOND)]
 
 
@@ -99,7 +99,7 @@ def files() -> Files:
 
 
 def test_a_record_holds_the_declaration_and_the_sum_of_what_the_shards_told(files: Files) -> None:
-    record = whole(files, *told(files))
+    record = whole(files, *publish(files))
     pinned = declaration(EPOCH).model_dump()
     assert {name: value for name, value in record.model_dump().items() if name in pinned} == pinned
     assert record.generation == 9
@@ -118,7 +118,7 @@ def test_a_record_holds_the_declaration_and_the_sum_of_what_the_shards_told(file
 
 
 def test_files_of_all_shards_and_totals_become_visible(files: Files) -> None:
-    record = whole(files, *told(files))
+    record = whole(files, *publish(files))
     assert sorted(row["user"] for row in files.rows("raw")) == ["u0", "u1"]
     assert files.rows("totals") == [{"window_start_ms": 0, "n": 7}]
     assert {sink: {shard: rows.rows for shard, rows in record.sinks[sink].items()} for sink in ("raw", "totals")} == {
@@ -128,7 +128,7 @@ def test_files_of_all_shards_and_totals_become_visible(files: Files) -> None:
 
 
 def test_the_order_in_which_shards_report_does_not_matter(files: Files) -> None:
-    shards, notes = told(files)
+    shards, notes = publish(files)
     record = whole(files, shards, notes)
     again = whole(files, shards[::-1], notes[::-1])
     assert again.model_copy(update={"ms": {}}) == record.model_copy(update={"ms": {}})
@@ -137,7 +137,7 @@ def test_the_order_in_which_shards_report_does_not_matter(files: Files) -> None:
 def test_deltas_and_spans_are_kept_by_kind_and_shard(files: Files) -> None:
     delta = Delta(rows=3, digest="1" * 32, bytes=4, inline='{"id":["a"]}')
     span = Span(first=0, last=63, rows=5, digest="2" * 32)
-    shards, notes = told(files, deltas={"ids": delta.model_dump()}, merged={"ids": span.model_dump()})
+    shards, notes = publish(files, deltas={"ids": delta.model_dump()}, merged={"ids": span.model_dump()})
     notes[3]["deltas"] = {"per_user": delta.model_dump()}
     record = whole(files, shards, notes)
     assert record.deltas == {"ids": {"0": delta}, "per_user": {"1": delta}}
@@ -149,14 +149,14 @@ def test_the_latest_time_is_that_of_the_shards_that_accepted_something(
     files: Files, times: tuple[int | None, int | None], latest: int | None
 ) -> None:
     """Time 0 is a time, and so are those before 1970."""
-    shards, notes = told(files)
+    shards, notes = publish(files)
     for shard, time in enumerate(times):
         notes[shard]["max_event_time_ms"] = time
     assert whole(files, shards, notes).max_event_time_ms == latest
 
 
 def test_milliseconds_are_those_of_the_slowest_shard_by_step(files: Files) -> None:
-    shards, notes = told(files, ms={"step": 5, "ids": 2})
+    shards, notes = publish(files, ms={"step": 5, "ids": 2})
     notes[1]["ms"] = {"step": 3, "ids": 4}
     notes[2]["ms"] = {"per_user": 6}
     ms = whole(files, shards, notes).ms
@@ -166,15 +166,15 @@ def test_milliseconds_are_those_of_the_slowest_shard_by_step(files: Files) -> No
 
 @pytest.mark.parametrize("at", range(4))
 def test_an_epoch_is_a_repeat_as_soon_as_one_step_of_one_shard_was_one(files: Files, at: int) -> None:
-    shards, notes = told(files)
+    shards, notes = publish(files)
     assert not Summary(shards, notes).repeated
     notes[at]["repeated"] = True
     assert Summary(shards, notes).repeated
 
 
 def test_an_epoch_whose_files_were_visible_before_is_a_repeat(files: Files) -> None:
-    whole(files, *told(files))
-    shards, notes = told(files)
+    whole(files, *publish(files))
+    shards, notes = publish(files)
     summary = Summary(shards, notes)
     summary.publish_files(PIPELINE, FOUND, declaration(EPOCH), 9, files)
     assert summary.repeated
@@ -182,14 +182,14 @@ def test_an_epoch_whose_files_were_visible_before_is_a_repeat(files: Files) -> N
 
 
 def test_a_repeat_with_other_totals_is_refused(files: Files) -> None:
-    whole(files, *told(files))
+    whole(files, *publish(files))
     with pytest.raises(SinkError, match=r"^epoch 4 is published with digest \S+, its repeat has"):
-        Summary(*told(files)).publish_files(PIPELINE, FOUND.slice(1), declaration(EPOCH), 9, files)
+        Summary(*publish(files)).publish_files(PIPELINE, FOUND.slice(1), declaration(EPOCH), 9, files)
 
 
 @pytest.mark.parametrize(("at", "sinks"), [(0, FIRST), (1, FIRST), (2, SECOND), (3, SECOND)])
 def test_an_epoch_without_the_report_of_a_shard_is_not_recorded(files: Files, at: int, sinks: tuple[str, ...]) -> None:
-    shards, notes = told(files)
+    shards, notes = publish(files)
     del shards[at], notes[at]
     with pytest.raises(RuntimeError, match=r"^epoch 4: some shards of .* did not report") as missing:
         whole(files, shards, notes)
@@ -198,7 +198,7 @@ def test_an_epoch_without_the_report_of_a_shard_is_not_recorded(files: Files, at
 
 @pytest.mark.parametrize("sink", [*FIRST, *SECOND])
 def test_an_epoch_that_a_sink_of_one_shard_is_missing_from_is_not_recorded(files: Files, sink: str) -> None:
-    shards, notes = told(files)
+    shards, notes = publish(files)
     for told_by in notes[::2]:
         told_by["sinks"].pop(sink, None)
     with pytest.raises(RuntimeError, match=rf"some shards of \['{sink}'\] did not report"):
@@ -208,7 +208,7 @@ def test_an_epoch_that_a_sink_of_one_shard_is_missing_from_is_not_recorded(files
 @pytest.mark.parametrize("without", [(0,), (0, 1)])
 def test_files_of_an_epoch_that_a_shard_is_missing_from_stay_invisible(files: Files, without: tuple[int, ...]) -> None:
     """A manifest is created once: with some of the rows it could never be completed."""
-    shards, notes = told(files)
+    shards, notes = publish(files)
     for shard in without:
         notes[shard]["files"] = {}
     with pytest.raises(RuntimeError, match=r"some shards of \['raw'\] did not report"):
@@ -218,7 +218,7 @@ def test_files_of_an_epoch_that_a_shard_is_missing_from_stay_invisible(files: Fi
 
 def test_an_epoch_without_its_totals_is_not_recorded(files: Files) -> None:
     with pytest.raises(RuntimeError, match=r"some shards of \['raw', 'totals'\]"):
-        Summary(*told(files)).record(declaration(EPOCH), 9, PIPELINE, SHARDS)
+        Summary(*publish(files)).record(declaration(EPOCH), 9, PIPELINE, SHARDS)
 
 
 @pytest.mark.parametrize(

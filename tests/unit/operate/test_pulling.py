@@ -12,7 +12,7 @@ from kubernetes import client
 
 from infra.cluster.api import Lines, UnreachableError
 from infra.operate.objects import PART_OF, PROJECT, Pod
-from infra.operate.pulling import pods_of, told, unpullable
+from infra.operate.pulling import pods_of, unpullable, watching
 
 OURS, THEIRS = "effectively-once-spark:0123456789ab", "registry.example/team/clicks:7"
 
@@ -109,7 +109,7 @@ def lines() -> Iterator[list[str]]:
 def test_each_image_is_told_once_however_many_pods_wait_and_whatever_the_cluster_does_before(lines: list[str]) -> None:
     cluster = Cluster(*(pod(f"pod-{n}", OURS, waiting("ErrImagePull")) for n in range(3)), fails=3)
     before = threading.active_count()
-    with told(lambda: cluster, None, lines.append, every_s=0.01):
+    with watching(lambda: cluster, None, lines.append, every_s=0.01):
         assert cluster.often.wait(20)
     assert len(lines) == 1
     assert lines[0].startswith("pod pipelines/pod-0 waits for image")

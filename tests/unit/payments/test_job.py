@@ -61,7 +61,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Running], Running]:
     return named
 
 
-def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def tell(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Run the calls of the restructured way."""
     return [row for batch in balances.told(iter(batches(rows, len(rows)))) for row in batch.to_pylist()]
 
@@ -154,17 +154,17 @@ def test_no_balance_is_told_before_the_input_is_known_to_be_whole(
 def test_a_balance_that_is_told_again_changes_nothing(service: Running, here: Callable[[Running], Running]) -> None:
     here(service)
     for _ in range(2):
-        assert told([balance(13, 3), balance(4, 1, "card-9999")]) == [balance(13, 3), balance(4, 1, "card-9999")]
+        assert tell([balance(13, 3), balance(4, 1, "card-9999")]) == [balance(13, 3), balance(4, 1, "card-9999")]
     assert service.account() == {"balance": 13, "version": 3}
 
 
 def test_a_writer_that_was_replaced_is_refused(service: Running, here: Callable[[Running], Running]) -> None:
     here(service)
-    told([balance(15, 4)])
+    tell([balance(15, 4)])
     with pytest.raises(StaleBalanceError, match="newer balance than version 3"):
-        told([balance(13, 3)])
+        tell([balance(13, 3)])
     with pytest.raises(PaymentsError, match="other_balance"):
-        told([balance(16, 4)])
+        tell([balance(16, 4)])
     assert service.account() == {"balance": 15, "version": 4}
 
 

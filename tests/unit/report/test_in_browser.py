@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.report.chromium import OVERRIDE, Browser, Tab, browser, program
+from tests.unit.report.golden_page import unfold
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.html"))
 KEPT = Path(__file__).parents[3] / "docs" / "evidence"
 EXPERIMENTS = [KEPT / name / "page.html" for name in ("compare", "two-ways", "reconcile", "optimisations/cluster")]
+PAGES = [*GOLDEN, *EXPERIMENTS]
 PHONE, PAPER, TABLET, WINDOW, DESKTOP = 390, 688, 800, 940, 1280
 """Widths in CSS pixels; PAPER is A4 without its margins."""
 LOOKS = [
@@ -61,8 +63,15 @@ def tab(chromium: Browser) -> Iterator[Tab]:
     one.ask("Page.close")
 
 
+@pytest.fixture
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a kept page; a golden one with its style sheet."""
+    kept: Path = request.param
+    return unfold(kept, tmp_path) if kept in GOLDEN else kept
+
+
 @pytest.mark.parametrize(("width", "dark", "medium"), LOOKS)
-@pytest.mark.parametrize("page", [*GOLDEN, *EXPERIMENTS], ids=lambda page: f"{page.parent.name}/{page.stem}")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}", indirect=True)
 def test_a_page_fits_and_keeps_to_itself(tab: Tab, page: Path, width: int, dark: bool, medium: str) -> None:
     tab.open(page, width, dark=dark, medium=medium)
     assert tab.evaluate(STICKS_OUT) == []
@@ -72,8 +81,8 @@ def test_a_page_fits_and_keeps_to_itself(tab: Tab, page: Path, width: int, dark:
     assert tab.requests == [page.as_uri()]
 
 
-def test_dark_is_dark(tab: Tab) -> None:
-    page = next(page for page in GOLDEN if page.stem == "small")
+@pytest.mark.parametrize("page", [page for page in GOLDEN if page.stem == "small"], indirect=True)
+def test_dark_is_dark(tab: Tab, page: Path) -> None:
     grounds = []
     for dark in (False, True):
         tab.open(page, DESKTOP, dark=dark)

@@ -40,7 +40,7 @@ from tests.harness.report import naming
     ],
 )
 def test_a_fault_says_who_and_how(fault: dict[str, object], said: str) -> None:
-    assert naming.told(fault) == said
+    assert naming.name_fault(fault) == said
 
 
 def test_roles_stand_in_one_order_and_unknown_ones_behind() -> None:

@@ -256,9 +256,9 @@ def test_a_run_that_names_its_own_place_is_refused(runs: list[Path]) -> None:
 
 def test_a_name_is_a_whole_word() -> None:
     name = Private("a name", "vm", word=True)
-    assert name.found("jvm, vm-1, vms, evm") is None
-    assert name.found('"host": "vm"') is not None
-    assert name.found("vm.example.org") is not None
+    assert name.find("jvm, vm-1, vms, evm") is None
+    assert name.find('"host": "vm"') is not None
+    assert name.find("vm.example.org") is not None
 
 
 def test_private_are_paths_names_and_registries() -> None:

@@ -12,7 +12,7 @@ from tests.harness.report import render
 from tests.harness.report.recording import read
 from tests.harness.report.trail import Trails
 from tests.harness.results import Verdict
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import change_lines, lines_of
 from tests.unit.report.parsed_page import parse

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.checkers.reference import Outcome, Reference, replay
-from tests.harness.evidence import EpochRecord, Send
+from tests.harness.evidence import EpochRecord
+from tests.harness.sends import Send
 from tests.harness.subject import seeded
 from tests.harness.workload.bounds import COPIES, OTHERS, Bounded
 from tests.harness.workload.pacing import Pacer

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.harness.evidence import KINDS, send_of
+from tests.harness.sends import KINDS, send_of
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.progress import Progress

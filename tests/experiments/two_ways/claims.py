@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.experiments.figures import Sign, guard, promise
+from tests.experiments.figures import Claim, guard, promise
 from tests.experiments.two_ways.figures import Figures
 from tests.experiments.two_ways.plan import Plan
 
 
-def signs(found: Sequence[Figures], _: Plan) -> list[Sign]:
+def claims(found: Sequence[Figures], _: Plan) -> list[Claim]:
     """Every promise and every guard, with what was found."""
-    return [sign for one in found for sign in (*_promises(one), *_guards(one))]
+    return [claim for one in found for claim in (*_promises(one), *_guards(one))]
 
 
-def _promises(one: Figures) -> Iterator[Sign]:
+def _promises(one: Figures) -> Iterator[Claim]:
     if not one.catalog:
         return
     wrong = f"{one.wrong:,} of {one.due:,} are wrong"
@@ -26,7 +26,7 @@ def _promises(one: Figures) -> Iterator[Sign]:
         yield promise(one.name, "loses nothing", one.lost == 0, f"{one.lost:,} lost")
 
 
-def _guards(one: Figures) -> Iterator[Sign]:
+def _guards(one: Figures) -> Iterator[Claim]:
     yield guard(one.name, "records were sent", one.due > 0, f"{one.due:,}")
     for level in one.levels:
         says = f"every one of {level.kills} kills hit an operator at work"

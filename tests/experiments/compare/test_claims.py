@@ -16,8 +16,8 @@ from effectively_once_jobs.system_usage.settings import (
 )
 from tests.experiments import fabricate
 from tests.experiments.compare.experiment import EXPERIMENT
-from tests.experiments.compare.fabricate import PLAN, made
-from tests.experiments.fabricate import Rows, changed
+from tests.experiments.compare.fabricate import PLAN, fabricate_run
+from tests.experiments.fabricate import Rows, change_rows
 from tests.experiments.figures import FACTS
 from tests.harness.results import Verdict
 
@@ -29,7 +29,7 @@ def failing(path: Path) -> list[tuple[str, bool]]:
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
-    results = judge(made(tmp_path / "run"))
+    results = judge(fabricate_run(tmp_path / "run"))
     assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
     most, acknowledged, checkpointed, exactly = results.arms
     assert (most.lost, most.doubled, most.error("transactions")) == (40, 0, -40)
@@ -69,26 +69,26 @@ def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: objec
         changed: Rows = change(rows) if semantics == broken else rows  # type: ignore[operator]
         return changed
 
-    path = made(tmp_path / "run", damage)
+    path = fabricate_run(tmp_path / "run", damage)
     assert (says, True) in failing(path)
     assert judge(path).verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
 def test_a_count_of_one_epoch_that_is_one_off_fails(tmp_path: Path, count: str) -> None:
-    path = made(tmp_path / "run")
+    path = fabricate_run(tmp_path / "run")
 
     def one_more(rows: Rows) -> None:
         next(row for row in rows if row.get("state") == "published")[count] += 1
 
-    changed(path / EXACTLY_ONCE / "history.jsonl", one_more)
+    change_rows(path / EXACTLY_ONCE / "history.jsonl", one_more)
     says = "exactly_once accounts for every record: in = on time + late + duplicate + malformed"
     assert failing(path) == [(says, True)]
     assert judge(path).verdict is Verdict.FAIL
 
 
 def test_a_state_that_is_off_fails(tmp_path: Path) -> None:
-    path = made(tmp_path / "run")
+    path = fabricate_run(tmp_path / "run")
     facts = path / CHECKPOINTED / FACTS
     whole = orjson.loads(facts.read_bytes())
     whole["state"]["frauds"] += 1
@@ -105,7 +105,7 @@ def whole(semantics: Semantics, rows: Rows) -> Rows:
 
 
 def test_without_anything_doubled_or_out_of_order_nothing_is_shown(tmp_path: Path) -> None:
-    path = made(tmp_path / "run", whole)
+    path = fabricate_run(tmp_path / "run", whole)
     assert failing(path) == [
         ("at_least_once_acknowledged events were counted again", False),
         ("at_least_once_acknowledged replays came out of order", False),
@@ -115,6 +115,6 @@ def test_without_anything_doubled_or_out_of_order_nothing_is_shown(tmp_path: Pat
 
 
 def test_a_kill_that_missed_makes_it_unknown(tmp_path: Path) -> None:
-    path = made(tmp_path / "run", kills_hit=PLAN.kills - 1)
+    path = fabricate_run(tmp_path / "run", kills_hit=PLAN.kills - 1)
     assert {says.partition(" ")[2] for says, _ in failing(path)} == {"every kill hit a running batch"}
     assert judge(path).verdict is Verdict.UNKNOWN

@@ -10,9 +10,9 @@ from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS
 from tests.experiments import fabricate
 from tests.experiments.fabricate import Rows
 from tests.experiments.two_ways.experiment import EXPERIMENT
-from tests.experiments.two_ways.fabricate import made
+from tests.experiments.two_ways.fabricate import fabricate_run
 from tests.experiments.two_ways.plan import Arm
-from tests.experiments.two_ways.truth import expected
+from tests.experiments.two_ways.truth import reckon
 from tests.harness.results import Verdict
 
 judge = EXPERIMENT.judge
@@ -23,7 +23,7 @@ def failing(path: Path) -> list[tuple[str, bool]]:
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
-    results = judge(made(tmp_path / "run"))
+    results = judge(fabricate_run(tmp_path / "run"))
     assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
     assert [one.name for one in results.arms] == [
         "snapshots_2",
@@ -66,13 +66,13 @@ def test_an_output_that_is_off_fails(tmp_path: Path, broken: Arm, change: object
         changed: Rows = change(rows) if arm == broken else rows  # type: ignore[operator]
         return changed
 
-    path = made(tmp_path / "run", damage)
+    path = fabricate_run(tmp_path / "run", damage)
     assert failing(path) == [(f"{broken.name} {says}", True)]
     assert judge(path).verdict is Verdict.FAIL
 
 
 def test_a_record_written_again_as_before_is_no_error(tmp_path: Path) -> None:
-    path = made(tmp_path / "run", lambda _, rows: [{**rows[0], "times": 3}, *rows[1:]])
+    path = fabricate_run(tmp_path / "run", lambda _, rows: [{**rows[0], "times": 3}, *rows[1:]])
     results = judge(path)
     assert results.verdict is Verdict.PASS
     assert {one.rewritten for one in results.arms} == {1}
@@ -82,13 +82,13 @@ def test_a_control_that_is_exact_shows_nothing(tmp_path: Path) -> None:
     def exact(arm: Arm, rows: Rows) -> Rows:
         return rows if arm.catalog else [{**row, "amount": row["amount"] - 1} for row in rows]
 
-    path = made(tmp_path / "run", exact)
+    path = fabricate_run(tmp_path / "run", exact)
     assert failing(path) == [("no_catalog_2 without its catalog the same kills make the output wrong", False)]
     assert judge(path).verdict is Verdict.UNKNOWN
 
 
 def test_a_kill_that_missed_makes_it_unknown(tmp_path: Path) -> None:
-    path = made(tmp_path / "run", missed=1)
+    path = fabricate_run(tmp_path / "run", missed=1)
     assert {says.partition(" ")[2] for says, _ in failing(path)} == {"every one of 2 kills hit an operator at work"}
     assert judge(path).verdict is Verdict.UNKNOWN
 
@@ -100,5 +100,5 @@ def test_the_truth_is_that_of_the_order_in_partitions() -> None:
         {"id": "c", "user": "v", "payload": "3", "partition": 1, "offset": 0},
     ]
     # a: 3 + sum 3 + count 1; b: 5 + sum 8 + count 2; c as a, of another user.
-    assert expected(sends, 1) == {"a": 7, "b": 15, "c": 7}
-    assert expected(sends, 2) == {"a": 15, "b": 39, "c": 15}
+    assert reckon(sends, 1) == {"a": 7, "b": 15, "c": 7}
+    assert reckon(sends, 2) == {"a": 15, "b": 39, "c": 15}

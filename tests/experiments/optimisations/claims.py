@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tests.bench.optimisations_table import AS_IS, COMBINER, EPOCH, FUSION, QUERY
-from tests.experiments.figures import Sign, guard, promise
+from tests.experiments.figures import Claim, guard, promise
 from tests.experiments.optimisations.figures import Figures
 from tests.experiments.optimisations.plan import ARMS, Plan
 
@@ -17,12 +17,12 @@ COMBINED = {QUERY: (2.0, 1.5), EPOCH: (1.3, 1.02)}
 PODS = 2
 
 
-def signs(found: Sequence[Figures], _: Plan) -> list[Sign]:
+def claims(found: Sequence[Figures], _: Plan) -> list[Claim]:
     """Every promise and every guard, with what was found."""
-    return [sign for part in ARMS for sign in _of_part({one.arm: one for one in found if one.part == part})]
+    return [claim for part in ARMS for claim in _of_part({one.arm: one for one in found if one.part == part})]
 
 
-def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
+def _of_part(arms: dict[str, Figures]) -> Iterator[Claim]:
     for one in arms.values():
         yield from _alone(one)
     if AS_IS not in arms:
@@ -41,7 +41,7 @@ def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
         yield _more(arms[COMBINER], base, "bytes", size)
 
 
-def _alone(one: Figures) -> Iterator[Sign]:
+def _alone(one: Figures) -> Iterator[Claim]:
     name, windows = _name(one), f"{one.windows} windows"
     wrong = f"{len(one.wrong)} wrong, first {one.wrong[0]}" if one.wrong else windows
     yield promise(name, "answers what was sent", not one.wrong, wrong)
@@ -53,7 +53,7 @@ def _alone(one: Figures) -> Iterator[Sign]:
     yield guard(name, "it moved bytes from pod to pod", one.remote_bytes > 0, f"{one.remote_bytes:,}")
 
 
-def _more(one: Figures, base: Figures, what: str, least: float) -> Sign:
+def _more(one: Figures, base: Figures, what: str, least: float) -> Claim:
     ours, theirs = (getattr(each, f"shuffled_{what}") for each in (one, base))
     ratio = ours / theirs if theirs else 0.0
     found = f"{ours:,} / {theirs:,} = {ratio:.2f}"

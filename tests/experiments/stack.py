@@ -92,7 +92,7 @@ class Cast:
     cpu: Cpu | None
 
     @contextmanager
-    def followed(self) -> Iterator[None]:
+    def following(self) -> Iterator[None]:
         """Follow what they announce, and have none of them left afterwards."""
         with ExitStack() as held:
             held.callback(self.watch.stop)
@@ -114,13 +114,13 @@ class Cast:
 
 
 class Asked(TypedDict, total=False):
-    """What drivers of an arm are to have beside what the ground gives.
+    """What drivers of an arm are to have beside what the stack gives.
 
     Attributes:
         environment: of drivers and executors.
         files: modules of this checkout that theirs needs beside the wheel, as paths.
         executors: of each driver, a core each.
-        memory_mib: heap of each executor; None: what the ground gives.
+        memory_mib: heap of each executor; None: what the stack gives.
         chart: in pods, further values of the chart.
     """
 
@@ -131,7 +131,7 @@ class Asked(TypedDict, total=False):
     chart: Mapping[str, Any]
 
 
-class Ground(Protocol):
+class Stack(Protocol):
     """Where arms are played."""
 
     @property
@@ -140,7 +140,7 @@ class Ground(Protocol):
 
     @property
     def database(self) -> Database:
-        """The result store, of a ground that was made with one."""
+        """The result store, of a stack that was made with one."""
 
     @property
     def replication(self) -> int:
@@ -158,7 +158,7 @@ class Ground(Protocol):
         """A pipeline's name, made into one that no other run has; its topics' names begin with it."""
 
     def settings(self, role: Role) -> PipelineSettings:
-        """A pipeline's settings with the addresses of this ground."""
+        """A pipeline's settings with the addresses of this stack."""
 
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]

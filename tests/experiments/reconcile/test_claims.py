@@ -12,7 +12,7 @@ import pytest
 from effectively_once_jobs.reconcile.difference import Cell
 from tests.experiments import fabricate
 from tests.experiments.reconcile.experiment import EXPERIMENT
-from tests.experiments.reconcile.fabricate import BESIDE, OWN, PLAN, Made, made, written
+from tests.experiments.reconcile.fabricate import BESIDE, OWN, PLAN, Made, play, write_run
 from tests.experiments.reconcile.plan import ALONE, AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.harness.results import Verdict
 
@@ -24,10 +24,10 @@ def failing(path: Path) -> list[tuple[str, bool]]:
     return fabricate.failing(judge(path))
 
 
-def changed(tmp_path: Path, change: Change) -> Path:
-    what = made()
+def fabricate_changed(tmp_path: Path, change: Change) -> Path:
+    what = play()
     change(what)
-    return written(tmp_path / "run", what)
+    return write_run(tmp_path / "run", what)
 
 
 def somewhere(what: Made, of: Callable[[Cell], bool], **changes: Any) -> None:
@@ -36,7 +36,7 @@ def somewhere(what: Made, of: Callable[[Cell], bool], **changes: Any) -> None:
     what.cells[at] = replace(cell, **{name: getattr(cell, name) + by for name, by in changes.items()})
 
 
-def said(what: Made, topic: str, by: int, of: Callable[[Cell], bool] = lambda _: True, skip: int = 0) -> None:
+def say(what: Made, topic: str, by: int, of: Callable[[Cell], bool] = lambda _: True, skip: int = 0) -> None:
     """Have a stream say more or less of a cell."""
     at, cell = [(at, cell) for at, cell in what.cells.items() if of(cell)][skip]
     what.cells[at] = replace(cell, streams={**cell.streams, topic: cell.streams[topic] + by})
@@ -44,7 +44,7 @@ def said(what: Made, topic: str, by: int, of: Callable[[Cell], bool] = lambda _:
 
 def one_for_another(what: Made) -> None:
     for skip, by in enumerate((1, -1)):
-        said(what, OWN, by, lambda cell: cell.timely > 1, skip)
+        say(what, OWN, by, lambda cell: cell.timely > 1, skip)
 
 
 def one_more(row: dict[str, Any], name: str) -> None:
@@ -52,7 +52,7 @@ def one_more(row: dict[str, Any], name: str) -> None:
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
-    results = judge(written(tmp_path / "run", made()))
+    results = judge(write_run(tmp_path / "run", play()))
     assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
     (found,) = results.arms
     exactly, plain = found.streams[EXACTLY_ONCE], found.streams[AT_LEAST_ONCE]
@@ -79,13 +79,13 @@ BOUND = "exactly_once takes a record until the watermark is at window end + allo
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
-        (lambda what: said(what, OWN, 1), {DIFFERS}),
-        (lambda what: said(what, OWN, -1), {DIFFERS}),
+        (lambda what: say(what, OWN, 1), {DIFFERS}),
+        (lambda what: say(what, OWN, -1), {DIFFERS}),
         # Equal in sum, and in the sum of a window: only key by key it is seen.
         (one_for_another, {DIFFERS}),
         # A record in time that was lost, and called late.
         (lambda what: somewhere(what, lambda cell: cell.timely > 1, timely=-1), {COUNTS, DIFFERS}),
-        (lambda what: said(what, BESIDE, -60), {"at_least_once counts nothing too few"}),
+        (lambda what: say(what, BESIDE, -60), {"at_least_once counts nothing too few"}),
         (
             lambda what: somewhere(what, lambda cell: cell.late > 0, late=1),
             {COUNTS, "at_least_once counts nothing too few"},
@@ -98,7 +98,7 @@ BOUND = "exactly_once takes a record until the watermark is at window end + allo
     ],
 )
 def test_a_broken_promise_fails(tmp_path: Path, change: Change, broken: set[str]) -> None:
-    path = changed(tmp_path, change)
+    path = fabricate_changed(tmp_path, change)
     assert {says for says, promise in failing(path) if promise} == broken
     assert judge(path).verdict is Verdict.FAIL
 
@@ -124,7 +124,7 @@ def at_bound(what: Made, was: str, becomes: str) -> None:
     ],
 )
 def test_what_was_not_seen_shows_nothing(tmp_path: Path, change: Change, unshown: list[str]) -> None:
-    path = changed(tmp_path, change)
+    path = fabricate_changed(tmp_path, change)
     assert failing(path) == [(says, False) for says in unshown]
     assert judge(path).verdict is Verdict.UNKNOWN
 
@@ -141,7 +141,7 @@ def test_what_was_not_seen_shows_nothing(tmp_path: Path, change: Change, unshown
     ],
 )
 def test_without_evidence_it_is_unknown(tmp_path: Path, file: str) -> None:
-    path = written(tmp_path / "run", made())
+    path = write_run(tmp_path / "run", play())
     content = (path / file).read_bytes()
     (path / file).write_bytes(content[: len(content) * 3 // 4])
     cut = judge(path)

@@ -10,14 +10,14 @@ import pytest
 
 from tests.bench.optimisations_table import AS_IS, EPOCH, FUSION, QUERY
 from tests.experiments import fabricate, page
-from tests.experiments.fabricate import changed
+from tests.experiments.fabricate import change_rows
 from tests.experiments.figures import FACTS, verdict
+from tests.experiments.optimisations.claims import claims
 from tests.experiments.optimisations.experiment import EXPERIMENT
-from tests.experiments.optimisations.fabricate import PLAN, log_of, logged, made
-from tests.experiments.optimisations.figures import COUNTED, answered_wrong, published_wrong
+from tests.experiments.optimisations.fabricate import PLAN, fabricate_run, log_of, write_log
+from tests.experiments.optimisations.figures import COUNTED, find_wrong_answers, find_wrong_rows
 from tests.experiments.optimisations.page import PAGE, Optimisations
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND
-from tests.experiments.optimisations.signs import signs
 from tests.harness.results import Verdict
 
 judge = EXPERIMENT.judge
@@ -30,7 +30,7 @@ def failing(results: Optimisations) -> list[str]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    return made(tmp_path / "run")
+    return fabricate_run(tmp_path / "run")
 
 
 def test_a_run_without_surprises_passes_and_shows_both_optimisations(run: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_run_without_surprises_passes_and_shows_both_optimisations(run: Path) 
 
 def of_query(run: Path, change: Callable[[list[list[int]]], None]) -> None:
     """Change what the query answered not fused."""
-    changed(
+    change_rows(
         run / QUERIES.name / "history.jsonl",
         lambda events: change(next(one for one in events if one.get("arm") == FUSION)["found"]),
     )
@@ -94,7 +94,7 @@ def test_a_pipeline_that_publishes_otherwise_fails(run: Path, damage: str) -> No
 
 def test_what_is_switched_off_and_moves_no_more_refutes_what_is_claimed(run: Path) -> None:
     for actor in (UNFUSED, UNCOMBINED):
-        log_of(run, actor).write_text(logged({"": AS_IS}))
+        log_of(run, actor).write_text(write_log({"": AS_IS}))
     results = judge(run)
     assert failing(results) == [
         "epoch, not fused has more stages",
@@ -107,7 +107,7 @@ def test_what_is_switched_off_and_moves_no_more_refutes_what_is_claimed(run: Pat
 
 @pytest.mark.parametrize("hosts", [("10.0.0.1",), ("10.0.0.1", "10.0.0.2", "elsewhere"), ("a", "b")])
 def test_tasks_in_one_pod_or_in_none_show_nothing(run: Path, hosts: tuple[str, ...]) -> None:
-    log_of(run, PLAIN).write_text(logged({"": AS_IS}, hosts))
+    log_of(run, PLAIN).write_text(write_log({"": AS_IS}, hosts))
     results = judge(run)
     assert [one for one in failing(results) if not one.endswith("pod to pod")] == [
         "epoch, as it is it ran its tasks in 2 pods of executors and nowhere else"
@@ -129,22 +129,22 @@ def test_a_driver_that_broke_off_or_left_nothing_makes_it_unknown(run: Path) -> 
 
 
 def test_a_query_that_is_not_in_the_log_makes_it_unknown(run: Path) -> None:
-    log_of(run, QUERIES).write_text(logged({f"{arm}/{ROUND + 1}": arm for arm in ARMS[QUERY]}))
+    log_of(run, QUERIES).write_text(write_log({f"{arm}/{ROUND + 1}": arm for arm in ARMS[QUERY]}))
     assert [*judge(run).unread] == [QUERIES.name]
 
 
 def test_no_window_compared_shows_nothing(run: Path) -> None:
     found = [one.model_copy(update={"windows": 0}) if one.part == EPOCH else one for one in judge(run).arms]
-    assert verdict(signs(found, PLAN), whole=True) is Verdict.UNKNOWN
-    assert verdict(signs([], PLAN), whole=True) is Verdict.UNKNOWN
+    assert verdict(claims(found, PLAN), whole=True) is Verdict.UNKNOWN
+    assert verdict(claims([], PLAN), whole=True) is Verdict.UNKNOWN
 
 
 def test_rows_are_compared_by_user_and_window() -> None:
     due = {("a", 0): 2, ("b", 0): 1}
-    assert published_wrong([("a", 0, 2)], due, [("a", 0)]) == [], "a window that is still open may be there or not"
-    assert published_wrong([("a", 0, 2)], due, due) == ["b in 0: nothing"]
-    assert published_wrong([("a", 0, 2), ("b", 0, 1), ("a", 0, 2)], due, due) == ["a in 0: [2, 2] and not 2"]
-    assert published_wrong([("a", 0, 2), ("b", 0, 1), ("c", 0, 9)], due, due) == ["c in 0: [9] and not 0"]
-    assert answered_wrong([[0, 3, 2, 5]], due) == []
-    assert len(answered_wrong([[0, 3, 1, 5], [60, 1, 1, 5]], due)) == 2
-    assert len(answered_wrong([], due)) == 1
+    assert find_wrong_rows([("a", 0, 2)], due, [("a", 0)]) == [], "a window that is still open may be there or not"
+    assert find_wrong_rows([("a", 0, 2)], due, due) == ["b in 0: nothing"]
+    assert find_wrong_rows([("a", 0, 2), ("b", 0, 1), ("a", 0, 2)], due, due) == ["a in 0: [2, 2] and not 2"]
+    assert find_wrong_rows([("a", 0, 2), ("b", 0, 1), ("c", 0, 9)], due, due) == ["c in 0: [9] and not 0"]
+    assert find_wrong_answers([[0, 3, 2, 5]], due) == []
+    assert len(find_wrong_answers([[0, 3, 1, 5], [60, 1, 1, 5]], due)) == 2
+    assert len(find_wrong_answers([], due)) == 1
