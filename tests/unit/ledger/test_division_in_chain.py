@@ -10,7 +10,7 @@ from effectively_once.errors import ChainError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT, Held
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, EpochRecord, Loss, Place, Ranges
+from effectively_once.ledger.records import AsShown, Declaration, EpochRecord, Loss, Place, Ranges, Rows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, ranges, record_of, taken
 
@@ -54,7 +54,7 @@ def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
     told = json.loads(held.head.encoded())
     for epoch in (told["declared"], *told["tail"]):
-        assert not {"bytes_max", "reads", "after", "left"} & epoch.keys()
+        assert not {"bytes_max", "reads", "after", "came", "left"} & epoch.keys()
 
 
 def test_what_comes_next_reads_the_same_ranges_consumes_nothing_and_closes_no_window() -> None:
@@ -95,12 +95,42 @@ def test_nothing_else_is_declared_before_the_rest() -> None:
         run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
 
 
-def test_a_rest_is_neither_abandoned_nor_taken_by_another_version_nor_given_up() -> None:
+def test_any_version_takes_a_rest_that_nobody_has_declared_and_then_no_other_one() -> None:
     store = MemoryStore()
     held = divided(store)
+    chain.same_version(held.head, "d" * 64, "here")
+    held = run(chain.declare(LAYOUT, held, due_of(held), None, 0), store)
     chain.same_version(held.head, WHEEL, "here")
     with pytest.raises(VersionError, match="epoch 3 was declared by wheel aaaaaaaaaaaa, this is wheel dddddddddddd"):
         chain.same_version(held.head, "d" * 64, "here")
+
+
+def test_what_an_operator_had_repaired_stays_with_its_version_also_where_it_is_divided() -> None:
+    store = MemoryStore()
+    held = divided(store)
+    shown = held.head.tail[-1].model_copy(update={"shown": {"0": AsShown(rows=1)}})
+    head = held.head.model_copy(update={"tail": (*held.head.tail[:-1], shown)})
+    with pytest.raises(VersionError):
+        chain.same_version(head, "d" * 64, "here")
+
+
+def test_what_came_to_a_shard_is_pinned_as_long_as_it_leaves_rows() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
+    came = {"0": Rows(rows=3, digest="1"), "1": Rows(rows=4, digest="2")}
+    record = leaving(declaration(2), {"0": ("events", 0, 25), **left(41)}).model_copy(update={"came": came})
+    held = run(chain.record(LAYOUT, held, record), store)
+    due = due_of(held)
+    assert due.came == came
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    held = run(chain.record(LAYOUT, held, leaving(due, left(50))), store)
+    assert due_of(held).came == {"1": came["1"]}
+
+
+def test_a_rest_is_neither_abandoned_nor_given_up() -> None:
+    store = MemoryStore()
+    held = divided(store)
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
     with pytest.raises(ChainError, match="has to be repaired first"):
         run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store)

@@ -261,6 +261,9 @@ class WorldDriver:
     def take_rest(self) -> None:
         """Publish what the last epoch has left, before anything else is declared."""
         while (due := chain.repair(self.held.head)) is not None:
+            if due.is_rest:
+                # As `Driver._fresh`.
+                due = due.model_copy(update={"wheel_digest": self.wheel, "bytes_max": self.of.bytes_max})
             floor = self.live.floor(due)
             self.held = run(chain.declare(self.of.layout, self.held, due, None, floor), self.of.store)
             self.finish(due)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from effectively_once import Pipeline, ToKafka
 from effectively_once.epoch import division, epoch
-from effectively_once.errors import InputError
+from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord
-from tests.unit.library.orders_world import Killed, World
+from tests.unit.library.orders_world import MENDED, Killed, World
 from tests.unit.library.test_epoch_steps import Place, table
 from tests.unit.library.test_repair import SIZE, assert_exact, broken, kill, mend, records
 
@@ -71,7 +71,7 @@ def test_the_first_rows_in_source_order_are_taken_up_to_the_bound_and_one_at_lea
             part = part_of(rows_of(sizes), chunk, seed, bytes_max=bound)
             assert part.rows["offset"].to_pylist() == list(range(taken))
             assert part.left == (("t", 0, taken) if taken < len(sizes) else None)
-            assert part.came == len(sizes)
+            assert part.came.rows == len(sizes)
 
 
 @given(
@@ -102,7 +102,7 @@ def test_parts_are_what_plain_python_makes_of_them_in_whatever_order_rows_come(
         assert part.left == (("t", *due[0][:2]) if due else None)
         if not due:
             return
-        pinned = {"repairs": 3, "reads": {"t": {"0": (0, 40)}}, "after": {"0": part.left}}
+        pinned = {"repairs": 3, "reads": {"t": {"0": (0, 40)}}, "after": {"0": part.left}, "came": {"0": part.came}}
 
 
 def test_partitions_are_taken_one_after_the_other() -> None:
@@ -134,9 +134,21 @@ def test_an_epoch_that_takes_a_rest_begins_where_the_one_before_stopped_and_othe
     given, rest = rows_of([10] * 6), {"repairs": 3, "reads": {"t": {"0": (0, 6)}}, "bytes_max": 30}
     part = part_of(given, 2, 1, after={"0": ("t", 0, 2)}, **rest)
     assert part.rows["offset"].to_pylist() == [2, 3, 4]
-    assert (part.left, part.came) == (("t", 0, 5), 6)
+    assert (part.left, part.came.rows) == (("t", 0, 5), 6)
     other = part_of(given, 2, 1, after={"1": ("t", 0, 2)}, **rest)
-    assert (other.rows.num_rows, other.left, other.came) == (0, None, 6)
+    assert (other.rows.num_rows, other.left, other.came.rows) == (0, None, 6)
+
+
+def test_a_rest_of_which_a_row_went_to_another_shard_is_refused() -> None:
+    """In the part before it was in this one and left, or in another one and taken: lost, or doubled."""
+    given_ = rows_of([10] * 6)
+    first = part_of(given_, bytes_max=30)
+    rest: dict[str, Any] = {"repairs": 3, "reads": {"t": {"0": (0, 9)}}, "bytes_max": 30}
+    rest |= {"after": {"0": first.left}, "came": {"0": first.came}}
+    assert part_of(given_, 1, 5, **rest).rows["offset"].to_pylist() == [3, 4, 5]
+    for other in (given_.slice(0, 5), rows_of([10] * 7), given_.take(pa.array([0, 1, 2, 3, 4, 4]))):
+        with pytest.raises(SinkError, match=rf"{other.num_rows} rows came to shard 0, and 6 others when its epoch"):
+            part_of(other, **rest)
 
 
 def test_no_more_than_twice_the_bound_is_held_while_rows_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +242,40 @@ def test_a_driver_with_another_bound_repeats_what_is_declared_by_that_of_the_dec
     world.bytes_max = 10_000
     world.driver().run(5)
     assert_exact(world)
+
+
+def test_of_ids_that_are_others_in_each_attempt_no_row_is_lost_or_doubled() -> None:
+    """The rest is refused where rows have other shards than when the epoch was divided."""
+    world = divided()
+    world.driver().run(2)
+    driver = world.driver()
+    driver.finish(driver.declare())
+    shown = world.visible()
+    judged = driver.judged
+    turned = lambda *given: _turned(judged(*given))  # noqa: E731
+    driver.judged = turned  # type: ignore[method-assign]
+    with pytest.raises(SinkError, match="others when its epoch was divided"):
+        driver.take_rest()
+    assert world.visible() == shown
+    world.driver().run(5)
+    assert_exact(world)
+
+
+def _turned(rows: pa.Table) -> pa.Table:
+    """Give every row the shard of the one before it."""
+    shards = rows["shard"].to_pylist()
+    at = rows.schema.get_field_index("shard")
+    return rows.set_column(at, "shard", pa.array([*shards[-1:], *shards[:-1]], pa.int32()))
+
+
+def test_another_version_takes_the_rest_of_what_its_shards_know() -> None:
+    world = divided()
+    old = world.driver()
+    old.finish(old.declare())
+    assert history(world)[-1].left
+    world.driver(MENDED).run(7)
+    assert_exact(world)
+    assert {record.wheel_digest for record in history(world)[1:]} == {MENDED}
 
 
 def test_a_replaced_driver_that_goes_on_shows_the_same_part() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from effectively_once.driver import control
 from effectively_once.epoch import rows
-from effectively_once.ledger.records import Ranges
-from tests.unit.library.orders_world import TOPIC, World
+from effectively_once.ledger.records import SHARD_BYTES, Ranges
+from tests.unit.library.orders_world import MENDED, TOPIC, World
 from tests.unit.library.test_division import BYTES, divided, history
 from tests.unit.library.test_repair import SIZE, assert_exact
 from tests.unit.library.test_repair_by_driver import MemoryDriver
@@ -87,6 +87,22 @@ def test_a_driver_that_stops_between_two_parts_leaves_the_rest_to_the_next_one()
         second._batch(batch(number), number)
     second._record()
     assert_exact(world, BATCHES)
+
+
+def test_the_rest_is_declared_by_who_takes_it() -> None:
+    """With its version, its bound, and the tables that it finds."""
+    world = divided()
+    first = reading(world)
+    first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
+    first._batch(batch(0), 0)
+    first._record()
+    world.settings = world.settings.model_copy(update={"shard_bytes_max": SHARD_BYTES})
+    second = MemoryDriver(world, MENDED)
+    second.recover()
+    rest = history(world)[1:]
+    assert [(record.wheel_digest, record.settings_digest, record.bytes_max) for record in rest] == [
+        (MENDED, second.job.digest, None)
+    ]
 
 
 def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:

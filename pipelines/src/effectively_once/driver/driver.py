@@ -35,9 +35,8 @@ from effectively_once.errors import ChainError, PipelineError, SourceError, Stal
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Offsets, Ranges
+from effectively_once.ledger.records import SHARD_BYTES, Declaration, EpochRecord, Head, Offsets, Ranges
 from effectively_once.pipeline.job import Job
-from effectively_once.pipeline.settings import SHARD_BYTES
 from effectively_once.progress import announce, is_observed
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sources import retained
@@ -324,9 +323,21 @@ class Driver:
             clock=pinned,
             # Again: somebody may have added constraints since.
             tried=self._tables.tried(),
-            bytes_max=None if self.settings.shard_bytes_max == SHARD_BYTES else self.settings.shard_bytes_max,
+            bytes_max=self._bytes_max,
         )
         return self._pin(declaration, seen)
+
+    def _fresh(self, due: Declaration) -> Declaration:
+        """Return what comes next as this driver declares it: the rest of a divided epoch is declared like a new one."""
+        if not due.is_rest:
+            return due
+        own = {"wheel_digest": self.wheel_digest, "settings_digest": self.job.digest}
+        return due.model_copy(update={**own, "tried": self._tables.tried(), "bytes_max": self._bytes_max})
+
+    @property
+    def _bytes_max(self) -> int | None:
+        """What a declaration pins of the bound of a shard."""
+        return None if self.settings.shard_bytes_max == SHARD_BYTES else self.settings.shard_bytes_max
 
     def _pin(self, declaration: Declaration, seen: Head) -> Declaration:
         """Declare an epoch; with it the one before is recorded."""
@@ -345,7 +356,7 @@ class Driver:
                 # Whoever starts next goes on with it.
                 raise InterruptedError("the pipeline is stopping")
             log.info("an epoch was too large for a shard, taking the rest", epoch=due.epoch, after=due.after)
-            self._publish(self._pin(due, seen), frame, repeat=False)
+            self._publish(self._pin(self._fresh(due), seen), frame, repeat=False)
 
     def _collect(self, seen: Head) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""
@@ -466,8 +477,9 @@ class Driver:
         """Publish what the last epoch left of its input: it was finished as it had been shown, or it was divided."""
         while (due := chain.repair(self.head)) is not None:
             log.info("repairing", epoch=due.repairs, by=due.epoch)
-            self._held = run(chain.declare(self.layout, self._held, due, None, self._live.floor(due)), self.store)
-            self._recover(due, spark)
+            pinned = self._fresh(due)
+            self._held = run(chain.declare(self.layout, self._held, pinned, None, self._live.floor(due)), self.store)
+            self._recover(pinned, spark)
 
     def _record(self) -> None:
         """Record what is published without declaring another epoch."""

@@ -5,6 +5,8 @@ declared. So an epoch is divided by its shards. One with too much takes the firs
 epoch after it reads the same ranges and takes the rest (`chain.repair`), before anything new is declared. Others take
 all that they have, and nothing of the rest. Where a shard stops follows from what is pinned: its rows and the bound.
 Every repeat of every driver stops there, so whatever is published already was divided alike.
+Every part gets all rows of the shard once more. They have to be those of before, or a row whose id is another in each
+attempt would be in no part, or in two.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ import pyarrow.compute as pc
 
 from effectively_once import long_texts
 from effectively_once.epoch import as_shown
-from effectively_once.epoch.rows import empty
-from effectively_once.ledger.records import Place
-from effectively_once.pipeline.columns import COORDINATES
-from effectively_once.pipeline.settings import SHARD_BYTES
+from effectively_once.epoch.whole_input import digest_of
+from effectively_once.errors import SinkError
+from effectively_once.ledger.records import SHARD_BYTES, Place, Rows
+from effectively_once.pipeline.columns import COORDINATES, of_shards
 
 if TYPE_CHECKING:
     from effectively_once.epoch.shard_step import ShardStep
 
 _TEXTS = (pa.string(), pa.binary())
+_DIGESTED = ("partition", "offset")
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,20 @@ class Part:
 
     Attributes:
         rows: in source order.
-        came: how many rows came, those among them that it does not take.
+        came: all rows that came, those among them that it does not take: their number, and digest of coordinates.
         left: the first one that it leaves to the next epoch; None where it leaves none.
 
     """
 
     rows: pa.Table
-    came: int
+    came: Rows
     left: Place | None
 
     @property
     def told(self) -> dict[str, Any]:
         """What the driver is told of it."""
-        return {"came": self.came, **({} if self.left is None else {"left": self.left})}
+        told = {"came": self.came.rows}
+        return told if self.left is None else {**told, "left": self.left, "input": self.came.model_dump()}
 
 
 def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
@@ -60,6 +64,7 @@ def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
 
     Raises:
         PipelineError: those of `batches`, and of `as_shown.input_of`.
+        SinkError: other rows came than when the epoch was divided whose rest this one takes.
 
     """
     pinned, shard = step.task.declaration, str(step.shard)
@@ -76,9 +81,22 @@ def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
         found = _Taker(step, None if pinned.repairs is None and shard in pinned.shown else bound)
         for batch in mine.to_batches():
             found.take(batch)
-        part = Part(found.part().rows, whole.num_rows, found.part().left)
+        part = Part(found.part().rows, _of([*whole.to_batches()]), found.part().left)
+    _require_the_same(step, part.came)
     step.lap("read")
     return part
+
+
+def _require_the_same(step: ShardStep, came: Rows) -> None:
+    """Refuse a rest of which a row is in another shard than when its epoch was divided: it would be lost or doubled."""
+    due = step.task.declaration.came.get(str(step.shard))
+    if due is not None and due != came:
+        raise SinkError(
+            f"{came.rows} rows came to shard {step.shard}, and {due.rows} others when its epoch was divided",
+            f"epoch {step.task.declaration.epoch}",
+            "What gives a record its id is not deterministic, or is another version's: start the version that divided "
+            "the epoch, and let a recorded step give what is by chance.",
+        )
 
 
 class _Taker:
@@ -91,12 +109,15 @@ class _Taker:
         # What was not left by the epoch before was taken by it. Of a repair, `as_shown` has said so already.
         self._nothing = pinned.repairs is not None and self._after is None and not pinned.shown
         self._held: list[pa.RecordBatch] = []
-        self._bytes = self._came = 0
+        self._bytes = 0
+        self._came = Rows(rows=0, digest="0")
+        # Nearly no epoch is divided: until one is, its rows are at hand, and nobody digests them.
+        self._digests = pinned.repairs is not None
         self._left: Place | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take note of some rows."""
-        self._came += batch.num_rows
+        self._came = _of([batch] if self._digests else [], self._came, batch.num_rows)
         if self._nothing:
             return
         if self._after is not None:
@@ -117,6 +138,8 @@ class _Taker:
 
     def _cut(self, bound: int) -> None:
         """Leave what is beyond the bound. One row is taken, however large it is: else nobody would get past it."""
+        if not self._digests:
+            self._came, self._digests = _of(self._held), True
         rows = _table(self._step, self._held)
         ends = np.cumsum(sizes(rows))
         number = max(1, int(np.searchsorted(ends, bound, side="right")))
@@ -126,6 +149,21 @@ class _Taker:
             # Copied: a slice would keep all of it in memory.
             rows = long_texts.taken(rows, np.arange(number))
         self._held, self._bytes = rows.to_batches(), int(ends[number - 1])
+
+
+def _of(batches: list[pa.RecordBatch], before: Rows | None = None, number: int | None = None) -> Rows:
+    """Return how many rows there are, and the digest of these: the same in whatever order they come.
+
+    Args:
+        batches: the rows.
+        before: what came before them.
+        number: of rows; left out: as many as there are.
+
+    """
+    rows, total = (before.rows, int(before.digest, 16)) if before is not None else (0, 0)
+    rows += sum(batch.num_rows for batch in batches) if number is None else number
+    total += sum(digest_of(batch, _DIGESTED) for batch in batches)
+    return Rows(rows=rows, digest=f"{total & ((1 << 64) - 1):016x}")
 
 
 def sizes(rows: pa.Table | pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -146,4 +184,5 @@ def _before(rows: pa.RecordBatch, place: Place) -> pa.Array:
 
 
 def _table(step: ShardStep, batches: list[pa.RecordBatch]) -> pa.Table:
-    return step.in_source_order(pa.Table.from_batches(batches) if batches else empty(step.task.pipeline))
+    schema = batches[0].schema if batches else of_shards(step.task.pipeline.input)
+    return step.in_source_order(pa.Table.from_batches(batches, schema))

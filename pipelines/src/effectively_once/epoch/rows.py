@@ -16,7 +16,7 @@ from effectively_once.epoch import chance, whole_input
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
 from effectively_once.epoch.publishable import YEARS_US, limits
 from effectively_once.errors import SettingsError
-from effectively_once.pipeline.columns import COORDINATES, REFUSED, SENT
+from effectively_once.pipeline.columns import COORDINATES, REFUSED, SENT, of_shards
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.state.lateness import Windows
 
@@ -280,7 +280,7 @@ def shard_of(key: str, shards: int) -> str:
 
 def empty(pipeline: Pipeline) -> pa.Table:
     """Return the rows of a shard that has none."""
-    return pa.schema([*pipeline.input, *REFUSED, ("shard", pa.int32())]).empty_table()
+    return of_shards(pipeline.input).empty_table()
 
 
 def where(function: Callable[..., Any]) -> str:

@@ -59,7 +59,7 @@ class Summary:
         offsets = declaration.offsets
         if offsets is None:
             return
-        read: int = sum(note["came" if "came" in note else "read"] for _, note in self._notes if "read" in note)
+        read = sum(note["came" if "came" in note else "read"] for _, note in self._notes if "read" in note)
         if read > offsets or (dense and read < offsets):
             raise InputError(
                 f"the shards read {read} rows of {offsets} offsets",
@@ -134,7 +134,7 @@ class Summary:
             known.update(note["catalog"])
             shown = latest(shown, note.get("shown_ms", {}))
         return EpochRecord(
-            **declaration.model_dump(),
+            **declaration.model_dump(exclude={"came"}),
             generation=generation,
             counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
             max_event_time_ms=max(times, default=None),
@@ -145,6 +145,7 @@ class Summary:
             ms=self.ms,
             shown_ms=shown,
             left={shard: note["left"] for shard, note in self._notes if "left" in note},
+            came={shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note},
         )
 
     def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:

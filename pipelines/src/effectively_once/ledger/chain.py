@@ -224,6 +224,7 @@ def repair(head: Head) -> Declaration | None:
             "previous_watermark_ms": last.watermark_ms,
             "clock": _clock_after(last),
             "after": last.left,
+            "came": {shard: it for shard, it in last.came.items() if shard in last.left},
             "reads": (last.reads or last.ranges) if last.left else {},
             # Of an epoch that repaired another, shards without a rest have taken all.
             "shown": {shard: it for shard, it in last.shown.items() if last.repairs is None or shard in last.left},
@@ -277,6 +278,7 @@ def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_diges
             "repairs": None,
             "reads": {},
             "after": {},
+            "came": {},
             "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
             "previous_watermark_ms": last.watermark_ms,
             "watermark_ms": last.watermark_ms,
@@ -345,13 +347,17 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
 def same_version(head: Head, wheel_digest: str, where: str) -> None:
     """Refuse to finish an epoch that another version of the pipeline declared (R3), unless it was abandoned.
 
-    So is one that repairs the last: which rows are of which shard must not change between the two.
+    So is one that repairs the last: which rows are of which shard must not change between the two. Of a divided epoch
+    any version takes the rest, as its shards know what came to them (`Declaration.came`).
 
     Raises:
         VersionError: naming both digests.
 
     """
     declared = due(head)
+    if head.declared is None and declared is not None and declared.is_rest:
+        # It is declared anew, and each shard sees to it that it has the rows of before.
+        return
     if declared is not None and not declared.is_abandoned and declared.wheel_digest != wheel_digest:
         raise VersionError(
             f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "

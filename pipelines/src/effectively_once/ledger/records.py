@@ -26,6 +26,9 @@ still, and no `merged`, `catalog`, `ms` and `bytes`.
 """
 
 
+SHARD_BYTES = 256 << 20
+"""Text that a shard takes of an epoch where its declaration does not say otherwise; its memory is six times that."""
+
 _EMPTY: tuple[object, ...] = (None, {}, [], ())
 
 
@@ -174,6 +177,8 @@ class Declaration(Sparse):
         reads: the ranges that an epoch reads which takes the rest of a divided one. Empty: its own, or, where it
             repairs another, that one's.
         after: the first row of each shard that a divided epoch has left. Shards that left none take nothing.
+        came: all rows that came to each of these shards, by their coordinates, then and in every part since: where
+            others come, some row has another shard than before, and would be lost or doubled.
         abandoned: whether an operator gave it up; stated of every epoch that reads nothing. None for all others, and
             in what older versions wrote.
         lost: what of the input lies between the epoch before and this one, which covers nothing, and is given up
@@ -184,7 +189,7 @@ class Declaration(Sparse):
     """
 
     OPTIONAL = frozenset(
-        {"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried", "bytes_max", "reads", "after"}
+        {"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried", "bytes_max", "reads", "after", "came"}
     )
 
     epoch: int
@@ -207,6 +212,7 @@ class Declaration(Sparse):
     bytes_max: int | None = None
     reads: Ranges = {}
     after: dict[str, Place] = {}
+    came: dict[str, Rows] = {}
 
     @property
     def decides(self) -> int | None:
@@ -216,6 +222,11 @@ class Declaration(Sparse):
     def decided(self, generation: int) -> int | None:
         """Return what those were named by that a driver of this generation worked with."""
         return max((each for each in self.anew if each <= generation), default=None)
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it takes the rest of a divided epoch, and of no other."""
+        return bool(self.after) and not self.shown
 
     @property
     def is_abandoned(self) -> bool:

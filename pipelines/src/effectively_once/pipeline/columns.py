@@ -16,3 +16,8 @@ REFUSED_BY_TABLE = "refused_by_table"
 """How the reason begins of a record that a table's constraints refuse; sink and constraint follow."""
 RESULT_REFUSED = "result_refused_by_table"
 """The same of a window's result."""
+
+
+def of_shards(columns: pa.Schema) -> pa.Schema:
+    """Columns of the rows of a shard: those of the input, what a refused one has besides, and the shard."""
+    return pa.schema([*columns, *REFUSED, ("shard", pa.int32())])

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from effectively_once.errors import SettingsError
+from effectively_once.ledger.records import SHARD_BYTES
 from effectively_once.state.lateness import LONGEST_MS
 from effectively_once.store.object_store import BucketAddress
 
@@ -59,10 +60,6 @@ Constraint = Annotated[
     str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}: \S.*$", examples=["orders: unique index clicks.once"])
 ]
 Constraints = Annotated[tuple[Constraint, ...], Field(strict=False)]
-
-
-SHARD_BYTES = 256 << 20
-"""Text that a shard takes of an epoch, where settings do not say otherwise: its memory is some six times that."""
 
 
 class PipelineSettings(BaseModel):
