@@ -45,7 +45,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     commit = _commit(asked.before)
-    kept = Kept.begun(
+    kept = Kept.begin(
         "against",
         asked.resume,
         before=commit,
@@ -61,12 +61,12 @@ def measure(asked: argparse.Namespace) -> str:
     found: dict[str, list[float]] = {NOW: [], BEFORE: []}
     with tempfile.TemporaryDirectory(prefix="before-") as folder, open_place() as place:
         places = {NOW: place, BEFORE: replace(place, toolchain=prepare(place.console, checkout=_files(commit, folder)))}
-        place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+        place.create([NewTopic(TOPIC, PARTITIONS, 1)])
         with place.console.step(f"{asked.records:,} records of {asked.bytes:,} bytes into a topic"):
             fill(place.endpoints.kafka_bootstrap, TOPIC, Events(asked.records, record_bytes=asked.bytes).values())
         for number in range(asked.rounds):
             for arm in (NOW, BEFORE) if number % 2 else (BEFORE, NOW):
-                sample = kept.done(arm=arm, round=number)
+                sample = kept.find_sample(arm=arm, round=number)
                 if sample is None:
                     load_before = load()
                     rate = _once(places[arm], f"{arm.split()[0]}{number}", asked)
@@ -82,7 +82,7 @@ def measure(asked: argparse.Namespace) -> str:
             table.ratio(found, NOW, BEFORE, table.Target(at_least=asked.at_least)),
         ]
     )
-    return kept.finished(text, f"This checkout beside {commit[:9]}", "rows/s", found)
+    return kept.finish(text, f"This checkout beside {commit[:9]}", "rows/s", found)
 
 
 def _once(place: Place, name: str, asked: argparse.Namespace) -> rates.Rate:

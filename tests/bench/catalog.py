@@ -67,7 +67,7 @@ class Workload:
         span_ms = self.buckets * BUCKET_MS / self.deltas
         return (number * span_ms + np.arange(rows) * span_ms / rows).astype(np.int64)
 
-    def mixed(self, number: int, duplicates: float, among: range) -> pa.Array:
+    def mix(self, number: int, duplicates: float, among: range) -> pa.Array:
         """Ids of batch `number`, a share of them replaced by as many different ids of batches out of `among`."""
         rng = np.random.default_rng((8, number))
         sources = rng.choice(among, min(20, len(among)), replace=False)
@@ -132,7 +132,7 @@ def decide(known: Catalog, load: Workload, duplicates: float, rounds: int, cold:
     """Decide batches that are not folded: the catalog stays as it is."""
     timed, wrong = Timed(), 0
     for number in range(load.deltas, load.deltas + WARM_UP + rounds):
-        ids = load.mixed(number, duplicates, among=range(load.deltas))
+        ids = load.mix(number, duplicates, among=range(load.deltas))
         if cold:
             np.zeros(1 << 23)[:] = 1.0
         with timed.once():
@@ -147,7 +147,7 @@ def steady(known: Catalog, load: Workload) -> None:
     """Whole epochs at a constant number of live ids, until a bucket has gone: expire, decide, fold, 5 % duplicates."""
     timed = Timed()
     for number in range(load.deltas, load.deltas + max(10, load.deltas // load.buckets)):
-        ids, times = load.mixed(number, 0.05, among=range(number - 5, number)), load.times(number, load.batch)
+        ids, times = load.mix(number, 0.05, among=range(number - 5, number)), load.times(number, load.batch)
         with timed.once():
             known.expire(int(times[0]))
             new = known.decide(ids)

@@ -85,7 +85,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begun(
+    kept = Kept.begin(
         "checkpoint",
         asked.resume,
         batches=asked.batches,
@@ -102,7 +102,7 @@ def measure(asked: argparse.Namespace) -> str:
         for number in range(asked.rounds):
             turn = number % len(asked.arms)
             for arm in asked.arms[turn:] + asked.arms[:turn]:
-                sample = kept.done(arm=arm, round=number)
+                sample = kept.find_sample(arm=arm, round=number)
                 if sample is None:
                     load_before = load()
                     sample = _once(place, ARMS[arm], f"c{number}_{[*ARMS].index(arm)}", asked.batches)
@@ -111,7 +111,7 @@ def measure(asked: argparse.Namespace) -> str:
                 steps[arm].append(sample["median_ms"])
                 place.console.say(f"  round {number + 1}: {arm}: {found[arm][-1]:,.0f} ms")
     text = _table(found, steps, asked.batches)
-    return kept.finished(text, "A batch of ten rows, and its checkpoint", "ms", found)
+    return kept.finish(text, "A batch of ten rows, and its checkpoint", "ms", found)
 
 
 def _once(place: Place, arm: Arm, name: str, batches: int) -> dict[str, Any]:

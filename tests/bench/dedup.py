@@ -61,7 +61,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     batches = Batches(asked.live, min(asked.fill_batch, asked.live), asked.batch, asked.steady)
-    kept = Kept.begun(
+    kept = Kept.begin(
         "dedup",
         asked.resume,
         **asdict(batches),
@@ -77,11 +77,11 @@ def measure(asked: argparse.Namespace) -> str:
     with open_place() as place:
         data = place.scratch / "ids"
         with place.console.step(f"{batches.total:,} rows of ids into files"):
-            batches.written(data)
+            batches.write(data)
         for number in range(asked.rounds):
             turn = number % len(asked.arms)
             for arm in asked.arms[turn:] + asked.arms[:turn]:
-                sample = kept.done(arm=arm, round=number)
+                sample = kept.find_sample(arm=arm, round=number)
                 if sample is None:
                     load_before = load()
                     run = Run(place, batches, data, f"d{number}_{ARMS[arm]}", MASTERS[asked.master])
@@ -90,7 +90,7 @@ def measure(asked: argparse.Namespace) -> str:
                 found[arm].append(sample["rows_per_s"])
                 place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     text = _table(found, batches)
-    return kept.finished(text, f"Dedup at {batches.live:,} live ids", "rows/s", found)
+    return kept.finish(text, f"Dedup at {batches.live:,} live ids", "rows/s", found)
 
 
 def _once(run: Run, arm: str) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Batches:
         stamps = pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
         return pa.table({"id": _texts(numbers), "event_time": stamps, "event_time_ms": times})
 
-    def written(self, folder: Path) -> None:
+    def write(self, folder: Path) -> None:
         """Write a file for each batch, in two row groups: both cores read."""
         folder.mkdir(parents=True)
         began = int(time.time()) - 3600

@@ -52,7 +52,7 @@ class Kept:
     folder: Path
 
     @classmethod
-    def begun(cls, case: str, resume: Path | None = None, **settings: Any) -> Kept:
+    def begin(cls, case: str, resume: Path | None = None, **settings: Any) -> Kept:
         """Make the folder below `runs/bench`, or go on with the one of a measurement that was interrupted.
 
         Raises:
@@ -72,11 +72,11 @@ class Kept:
         with (self.folder / RAW).open("a") as file:
             file.write(json.dumps({**numbers, "load_after": load()}) + "\n")
 
-    def done(self, **which: Any) -> dict[str, Any] | None:
+    def find_sample(self, **which: Any) -> dict[str, Any] | None:
         """Find the sample with these fields, None when it was not taken yet."""
         return next((one for one in self.samples() if all(one.get(k) == v for k, v in which.items())), None)
 
-    def finished(
+    def finish(
         self, text: str, title: str, unit: str, samples: Mapping[str, Sequence[float]], target: float | None = None
     ) -> str:
         """Write the table and a figure of the samples; return the table, bars of text, and where all of it is."""

@@ -41,13 +41,13 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begun("flat", asked.resume, ids=asked.ids, batch=asked.batch, rounds=asked.rounds)
+    kept = Kept.begin("flat", asked.resume, ids=asked.ids, batch=asked.batch, rounds=asked.rounds)
     console = default_console()
     found: dict[str, dict[int, list[float]]] = {cost: {ids: [] for ids in asked.ids} for cost in COSTS}
     memory: dict[int, float] = {}
     for number in range(asked.rounds):
         for ids in asked.ids:
-            sample = kept.done(ids=ids, round=number)
+            sample = kept.find_sample(ids=ids, round=number)
             if sample is None:
                 load_before = load()
                 with console.step(f"round {number + 1}: {ids:,} ids"):
@@ -58,7 +58,7 @@ def measure(asked: argparse.Namespace) -> str:
             memory[ids] = _line(sample["lines"], {"case": "memory"})["bytes_per_id"]
     text = _table(found, memory, asked)
     whole = {f"{ids:,} live ids": samples for ids, samples in found[next(iter(COSTS))].items()}
-    return kept.finished(text, "Cost of an id, whole epoch of the catalog", "ns", whole)
+    return kept.finish(text, "Cost of an id, whole epoch of the catalog", "ns", whole)
 
 
 def _lines(ids: int, batch: int) -> list[dict[str, Any]]:
@@ -86,6 +86,6 @@ def _table(found: Found, memory: Mapping[int, float], asked: argparse.Namespace)
     for cost in COSTS:
         for ids in larger:
             ratio = statistics.median(found[cost][ids]) / statistics.median(found[cost][smallest])
-            judged = table.Target(at_most=WITHIN).judged(ratio)
+            judged = table.Target(at_most=WITHIN).judge(ratio)
             lines.append(f"{cost}: cost at {ids:,} / at {smallest:,}: {ratio:.2f} ({judged})")
     return "\n".join(lines)

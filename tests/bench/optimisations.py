@@ -34,7 +34,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begun(
+    kept = Kept.begin(
         "optimisations",
         asked.resume,
         records=asked.records,
@@ -52,7 +52,7 @@ def measure(asked: argparse.Namespace) -> str:
         _measure(kept, asked)
     (kept.folder / PLANS).write_text(plans(kept.samples()) + "\n")
     table, figures = text(kept.samples(), asked.records)
-    return kept.finished(table, "Fusion and combiner lifting", "rows/s", figures)
+    return kept.finish(table, "Fusion and combiner lifting", "rows/s", figures)
 
 
 def _measure(kept: Kept, asked: argparse.Namespace) -> None:
@@ -64,11 +64,11 @@ def _measure(kept: Kept, asked: argparse.Namespace) -> None:
             if done(kept, part, users, range(rounds[part])):
                 continue
             events = Events(asked.records, users)
-            place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+            place.create([NewTopic(TOPIC, PARTITIONS, 1)])
             with place.console.step(f"{events.records:,} events of {users:,} users into a topic"):
                 fill(place.endpoints.kafka_bootstrap, TOPIC, events.values())
             if part == QUERY:
                 queries(kept, place, events, asked)
             else:
                 epochs(kept, place, events, asked)
-            place.deleted([TOPIC])
+            place.delete([TOPIC])

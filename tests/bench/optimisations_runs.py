@@ -34,7 +34,7 @@ def done(kept: Kept, part: str, users: int, rounds: Iterable[int]) -> bool:
     """Whether samples of all variants of these rounds are there."""
     arms = VARIANTS if part == QUERY else EPOCHS
     each = ({"part": part, "users": users, "arm": arm, "round": number} for arm in arms for number in rounds)
-    return all(kept.done(**which) is not None for which in each)
+    return all(kept.find_sample(**which) is not None for which in each)
 
 
 def queries(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) -> None:
@@ -104,7 +104,7 @@ def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) 
     for number in range(asked.pipeline_rounds):
         turn = number % len(EPOCHS)
         for arm in [*EPOCHS][turn:] + [*EPOCHS][:turn]:
-            if kept.done(part=EPOCH, users=events.users, arm=arm, round=number) is not None:
+            if kept.find_sample(part=EPOCH, users=events.users, arm=arm, round=number) is not None:
                 continue
             before = load()
             name = f"o{events.users}_{number}_{[*EPOCHS].index(arm)}"

@@ -54,12 +54,12 @@ class Place:
     console: Console
     admin: AdminClient = field(repr=False)
 
-    def created(self, topics: Sequence[NewTopic]) -> None:
+    def create(self, topics: Sequence[NewTopic]) -> None:
         """Create topics, and wait until they are there."""
         for future in self.admin.create_topics(list(topics)).values():
             future.result(ADMIN_S)
 
-    def deleted(self, topics: Sequence[str]) -> None:
+    def delete(self, topics: Sequence[str]) -> None:
         """Delete topics."""
         for future in self.admin.delete_topics(list(topics)).values():
             future.result(ADMIN_S)
@@ -78,8 +78,8 @@ class Place:
             }
         )
         compacted = {"cleanup.policy": "compact"}
-        self.created([NewTopic(f"{name}.{sink}", settings.shards, 1, config=LARGE) for sink in SINKS])
-        self.created([NewTopic(f"{name}.{sink}.progress", settings.shards, 1, config=compacted) for sink in SINKS])
+        self.create([NewTopic(f"{name}.{sink}", settings.shards, 1, config=LARGE) for sink in SINKS])
+        self.create([NewTopic(f"{name}.{sink}.progress", settings.shards, 1, config=compacted) for sink in SINKS])
         return settings
 
     def driver(

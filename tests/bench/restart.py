@@ -65,7 +65,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begun(
+    kept = Kept.begin(
         "restart",
         asked.resume,
         live=asked.live,
@@ -85,11 +85,11 @@ def measure(asked: argparse.Namespace) -> str:
             place.console.say(f"  {name}: {median:.1f} s")
     totals = {name: [one[STEPS[-1]] for one in samples] for name, samples in found.items()}
     text = _table(found, totals)
-    return kept.finished(text, "Driver started again to next published epoch", "s", totals, TARGET.at_most)
+    return kept.finish(text, "Driver started again to next published epoch", "s", totals, TARGET.at_most)
 
 
 def _rounds(kept: Kept, place: Place, live: int, asked: argparse.Namespace) -> list[dict[str, float]]:
-    samples = [kept.done(live=live, round=number) for number in range(asked.rounds)]
+    samples = [kept.find_sample(live=live, round=number) for number in range(asked.rounds)]
     known = [one["steps_s"] for one in samples if one is not None]
     if len(known) == asked.rounds:
         return known
@@ -106,7 +106,7 @@ def _fill(place: Place, live: int, module: str) -> Filled:
     """Fill a pipeline with JVMs for throughput; its last epoch is a small one, for it is repeated after a kill."""
     name = f"r{live}"
     events = Events(live, duplicates=0.0)
-    place.created([NewTopic(name, PARTITIONS, 1)])
+    place.create([NewTopic(name, PARTITIONS, 1)])
     with place.console.step(f"{live:,} events into a topic"):
         fill(place.endpoints.kafka_bootstrap, name, events.values())
     settings = place.pipeline(

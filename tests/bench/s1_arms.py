@@ -72,7 +72,7 @@ def _ours(run: Run, compare: bool) -> tuple[list[Seen], int]:
 
 def _spark(run: Run, compare: bool) -> tuple[list[Seen], int]:
     output = f"{run.name}.counts"
-    run.place.created([NewTopic(output, OUTPUTS, 1)])
+    run.place.create([NewTopic(output, OUTPUTS, 1)])
     settings = {
         "bootstrap": run.place.endpoints.kafka_bootstrap,
         "topic": TOPIC,
@@ -94,7 +94,7 @@ def _spark(run: Run, compare: bool) -> tuple[list[Seen], int]:
 
 def _streams(run: Run, compare: bool) -> tuple[list[Seen], int]:
     output = f"{run.name}.counts"
-    run.place.created([NewTopic(output, OUTPUTS, 1)])
+    run.place.create([NewTopic(output, OUTPUTS, 1)])
     job = s1_streams.Job(run.name, TOPIC, output, WINDOW_MS, run.events.span_ms)
     process = job.start(run.place)
     seen: list[Seen] = []
@@ -143,6 +143,6 @@ def _compare(run: Run, arm: str, output: str, compare: bool) -> int:
 def _away(run: Run, process: Child, topics: list[str]) -> None:
     """End it, and give the disk back."""
     process.kill()
-    run.place.deleted(topics)
+    run.place.delete(topics)
     for folder in (run.place.scratch / "work" / run.name, run.place.scratch / "work" / "spark" / run.name):
         shutil.rmtree(folder, ignore_errors=True)

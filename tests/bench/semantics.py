@@ -41,7 +41,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begun(
+    kept = Kept.begin(
         "semantics",
         asked.resume,
         records=asked.records,
@@ -57,13 +57,13 @@ def measure(asked: argparse.Namespace) -> str:
     with open_place() as place:
         for size in asked.bytes:
             events = Events(asked.records, record_bytes=size)
-            place.created([NewTopic(f"bench{size}", PARTITIONS, 1)])
+            place.create([NewTopic(f"bench{size}", PARTITIONS, 1)])
             with place.console.step(f"{asked.records:,} records of {size:,} bytes into a topic"):
                 fill(place.endpoints.kafka_bootstrap, f"bench{size}", events.values())
         for number in range(asked.rounds):
             for size in asked.bytes:
                 for arm in [*ARMS][number % len(ARMS) :] + [*ARMS][: number % len(ARMS)]:
-                    sample = kept.done(arm=arm, bytes=size, round=number)
+                    sample = kept.find_sample(arm=arm, bytes=size, round=number)
                     if sample is None:
                         load_before = load()
                         rate = _once(place, arm, size, number, asked)
@@ -73,7 +73,7 @@ def measure(asked: argparse.Namespace) -> str:
                     place.console.say(f"  round {number + 1}, {size} bytes: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     text = "\n\n".join(f"Records of {size:,} bytes\n\n{_table(arms)}" for size, arms in found.items())
     named = {f"{arm}, {size:,} B": samples for size, arms in found.items() for arm, samples in arms.items()}
-    return kept.finished(text, "What exactly-once costs", "rows/s", named)
+    return kept.finish(text, "What exactly-once costs", "rows/s", named)
 
 
 def _once(place: Place, arm: str, size: int, number: int, asked: argparse.Namespace) -> rates.Rate:

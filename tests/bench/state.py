@@ -38,7 +38,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begun(
+    kept = Kept.begin(
         "state",
         asked.resume,
         keys=asked.keys,
@@ -57,21 +57,21 @@ def measure(asked: argparse.Namespace) -> str:
     with open_place() as place:
         for keys in asked.keys:
             _at(kept, place, keys, asked, found)
-    return kept.finished(_table(found, asked), "S1 by where its state is", "rows/s", found)
+    return kept.finish(_table(found, asked), "S1 by where its state is", "rows/s", found)
 
 
 def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: dict[str, list[float]]) -> None:
     """All rounds at one number of keys."""
     events = Events(asked.records, keys)
-    taken = [kept.done(keys=keys, arm=arm, round=number) for arm in JOBS for number in range(asked.rounds)]
+    taken = [kept.find_sample(keys=keys, arm=arm, round=number) for arm in JOBS for number in range(asked.rounds)]
     if None in taken:
-        place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+        place.create([NewTopic(TOPIC, PARTITIONS, 1)])
         with place.console.step(f"{events.records:,} events of {keys:,} users into a topic"):
             fill(place.endpoints.kafka_bootstrap, TOPIC, events.values())
     for number in range(asked.rounds):
         # Each arm is the first one of a round as often as the other.
         for arm in [*JOBS][:: -1 if number % 2 else 1]:
-            sample = kept.done(keys=keys, arm=arm, round=number)
+            sample = kept.find_sample(keys=keys, arm=arm, round=number)
             if sample is None:
                 load_before = load()
                 name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
@@ -81,7 +81,7 @@ def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: d
             found[_name(arm, keys)].append(sample["rows_per_s"])
             place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     if None in taken:
-        place.deleted([TOPIC])
+        place.delete([TOPIC])
 
 
 def _name(arm: str, keys: int) -> str:

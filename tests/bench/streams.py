@@ -45,7 +45,7 @@ def measure(asked: argparse.Namespace) -> str:
     events = Events(asked.records, asked.users)
     module = asked.ours or (OWN_JOB if importlib.util.find_spec(OWN_JOB) else PACKAGED_JOB)
     conf = dict(each.split("=", 1) for each in asked.conf)
-    kept = Kept.begun(
+    kept = Kept.begin(
         "streams",
         asked.resume,
         records=asked.records,
@@ -69,14 +69,14 @@ def measure(asked: argparse.Namespace) -> str:
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     shortest_s = inf
     with open_place() as place:
-        place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+        place.create([NewTopic(TOPIC, PARTITIONS, 1)])
         with place.console.step(f"{events.records:,} events into a topic"):
             bytes_each = fill(place.endpoints.kafka_bootstrap, TOPIC, events.values()) / events.records
         for number in range(asked.rounds):
             # Each arm is the first one of a round as often as the others.
             turn = number % len(asked.arms)
             for arm in asked.arms[turn:] + asked.arms[:turn]:
-                before = kept.done(arm=arm, round=number)
+                before = kept.find_sample(arm=arm, round=number)
                 if before is None:
                     run = Run(
                         place,
@@ -94,7 +94,7 @@ def measure(asked: argparse.Namespace) -> str:
     text = _table(found, events, bytes_each, module)
     if shortest_s < ENOUGH_S:
         text += f"\n\nTOO SHORT: one arm was measured for {shortest_s:.1f} s only. Take more records."
-    return kept.finished(text, "S1: events per user and minute", "rows/s", found)
+    return kept.finish(text, "S1: events per user and minute", "rows/s", found)
 
 
 def _sample(kept: Kept, run: Run, arm: str, number: int) -> dict[str, float]:

@@ -16,7 +16,7 @@ class Target:
     at_least: float | None = None
     at_most: float | None = None
 
-    def judged(self, value: float, unit: str = "") -> str:
+    def judge(self, value: float, unit: str = "") -> str:
         """Say the target, and whether it is met."""
         if self.at_least is not None:
             return f"target at least {self.at_least:g}{unit}: {'met' if value >= self.at_least else 'MISSED'}"
@@ -34,13 +34,13 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def ratio(samples: Samples, ours: str, theirs: str, target: Target | None = None) -> str:
     """Divide the medians of two arms of one run."""
     value = statistics.median(samples[ours]) / statistics.median(samples[theirs])
-    return f"{ours} / {theirs}: {value:.2f} ({(target or Target()).judged(value)})"
+    return f"{ours} / {theirs}: {value:.2f} ({(target or Target()).judge(value)})"
 
 
 def median(samples: Samples, arm: str, unit: str, target: Target | None = None) -> str:
     """Say the median of one arm."""
     value = statistics.median(samples[arm])
-    return f"{arm}: {value:,.1f} {unit} ({(target or Target()).judged(value, ' ' + unit)})"
+    return f"{arm}: {value:,.1f} {unit} ({(target or Target()).judge(value, ' ' + unit)})"
 
 
 def text_bars(samples: Samples, unit: str, width: int = 40) -> str:

@@ -43,7 +43,7 @@ def test_live_ids_span_the_time_an_id_lives() -> None:
 
 
 def test_files_are_read_in_order_by_both_cores(tmp_path: Path) -> None:
-    BATCHES.written(tmp_path / "ids")
+    BATCHES.write(tmp_path / "ids")
 
     files = sorted((tmp_path / "ids").iterdir())
     ages = [file.stat().st_mtime for file in files]

@@ -60,9 +60,9 @@ class Kills(Strikes[Strike]):
         super().__init__(strikes, cast.watch, cast.hold, history=history, say=say)
         (self._drivers,), self._gate = cast.drivers, gate
 
-    def reached(self, strike: Strike) -> bool:
+    def wait_for_moment(self, strike: Strike) -> bool:
         """Wait until so many were announced; False when this is to stop before."""
-        return self.counted(self._gate.counts, strike.call)
+        return self.wait_until_counted(self._gate.counts, strike.call)
 
     def strike(self, strike: Strike) -> None:
         point, where = self._gate.points[strike.target]

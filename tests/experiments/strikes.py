@@ -53,7 +53,7 @@ class Strikes(threading.Thread, ABC, Generic[Planned]):
         """Carry them out."""
         try:
             for strike in self._strikes:
-                if not self.reached(strike):
+                if not self.wait_for_moment(strike):
                     return
                 self.strike(strike)
         except BaseException as error:
@@ -62,14 +62,14 @@ class Strikes(threading.Thread, ABC, Generic[Planned]):
             self._hold.release()
 
     @abstractmethod
-    def reached(self, strike: Planned) -> bool:
+    def wait_for_moment(self, strike: Planned) -> bool:
         """Wait for its moment; False when `stop_asked` comes before."""
 
     @abstractmethod
     def strike(self, strike: Planned) -> None:
         """Carry it out, and write down what came of it."""
 
-    def counted(self, what: Callable[[Mapping[str, Any]], int], least: int) -> bool:
+    def wait_until_counted(self, what: Callable[[Mapping[str, Any]], int], least: int) -> bool:
         """Wait until announcements come to so many of something; False when `stop_asked` comes before."""
         found = 0
 

@@ -56,7 +56,7 @@ class OperatorKills(Strikes[Strike]):
             for asked in self._asked.values():
                 asked.set()
 
-    def gated(self, records: Iterable[Planned]) -> Iterator[Planned]:
+    def gate(self, records: Iterable[Planned]) -> Iterator[Planned]:
         """Give records out; those behind a kill's number once it is settled where its process will be held.
 
         A process takes a burst in less time than it takes to tell a pod where to stop.
@@ -70,9 +70,9 @@ class OperatorKills(Strikes[Strike]):
                 raise TimeoutError(f"{number} records of {self._part.name} were not taken within {REPLACED_S:.0f} s")
             yield record
 
-    def reached(self, strike: Strike) -> bool:
+    def wait_for_moment(self, strike: Strike) -> bool:
         """Wait until its operator has taken so many records."""
-        return self.counted(lambda event: event["rows"] if _of(event, strike.operator) else 0, strike.rows)
+        return self.wait_until_counted(lambda event: event["rows"] if _of(event, strike.operator) else 0, strike.rows)
 
     def strike(self, strike: Strike) -> None:
         """Hold the operator where it is to be struck, and kill what runs it."""

@@ -123,7 +123,7 @@ class Play(ArmPlay[Stack]):
         kills.start()
         try:
             self._send(
-                part, pace_out(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records)
+                part, pace_out(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gate(records)
             )
         finally:
             kills.ended()

@@ -68,7 +68,7 @@ def made(tmp_path: Path) -> Iterator[Kills]:
 
 def first(made: Kills) -> Iterator[Planned]:
     """The records behind the first three."""
-    records = made.kills.gated(RECORDS)
+    records = made.kills.gate(RECORDS)
     assert [next(records) for _ in range(STRIKE.rows)] == RECORDS[: STRIKE.rows]
     return records
 

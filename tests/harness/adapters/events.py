@@ -83,7 +83,7 @@ class Watch:
                 self.changed.wait(0.05)
         return None
 
-    def announced(self, event: str, since: int, **fields: Any) -> list[dict[str, Any]]:
+    def find_announced(self, event: str, since: int, **fields: Any) -> list[dict[str, Any]]:
         """What was announced of one sort from a moment on (ms), with these fields."""
         with self.changed:
             return [
@@ -97,9 +97,9 @@ class Watch:
     def steps_after(self, event: Mapping[str, Any], since: int) -> list[dict[str, Any]]:
         """Steps from a moment on of the shard and epoch of `event`, or a later one; of any shard if it names none."""
         shard = {"shard": event["shard"]} if "shard" in event else {}
-        return [one for one in self.announced("step", since, **shard) if one["epoch"] >= event["epoch"]]
+        return [one for one in self.find_announced("step", since, **shard) if one["epoch"] >= event["epoch"]]
 
-    def stepped(self, step_ms: int) -> None:
+    def note_step(self, step_ms: int) -> None:
         """Take note that the clock of who announces is being moved by `step_ms`.
 
         From now on an announcement that is off by it gets the time at which it was read as `t`, for whoever reckons

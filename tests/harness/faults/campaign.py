@@ -199,7 +199,7 @@ class Campaign(threading.Thread):
         return running
 
     def _published_since(self, event: Mapping[str, Any]) -> bool:
-        return bool(self._watch.announced("epoch", event["t"], epoch=event["epoch"], state="published"))
+        return bool(self._watch.find_announced("epoch", event["t"], epoch=event["epoch"], state="published"))
 
     def _settle(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
@@ -312,7 +312,7 @@ class Campaign(threading.Thread):
 
     def _was_running(self, epoch: int, at: int) -> bool:
         """Whether the fault came between the epoch's last declaration before it and the publication that followed."""
-        told = self._watch.announced("epoch", 0, epoch=epoch)
+        told = self._watch.find_announced("epoch", 0, epoch=epoch)
         declared = max((one["t"] for one in told if one["state"] == "declared" and one["t"] <= at), default=None)
         if declared is None:
             return False

@@ -75,7 +75,7 @@ class SteppedClock(Lasting):
 
     def after(self) -> list[str]:
         """Who works, once an epoch was published by the right clock: who was struck, or who has taken over."""
-        if self._healed_at is None or not self._watch.announced("epoch", self._healed_at, state="published"):
+        if self._healed_at is None or not self._watch.find_announced("epoch", self._healed_at, state="published"):
             return []
         pid = self._drivers.driver
         who = identity(pid) if isinstance(pid, int) else None
@@ -96,7 +96,7 @@ class SteppedClock(Lasting):
         return [words for pid, words in self._drivers.last_words.items() if pid not in self._former]
 
     def _step(self) -> None:
-        self._watch.stepped(self.step_s * 1000)
+        self._watch.note_step(self.step_s * 1000)
         self._drivers.under = f"a clock off by {self.step_s:+} s"
         self._clock.step(self.step_s)
 

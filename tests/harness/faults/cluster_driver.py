@@ -38,4 +38,4 @@ def find_successor(drivers: SupervisedPods, watch: Watch, former: str, at: int) 
         return []
     if pod.who == former:
         return []
-    return [pod.who] if watch.announced("driver", at, state="started", pid=driver_name(pod)) else []
+    return [pod.who] if watch.find_announced("driver", at, state="started", pid=driver_name(pod)) else []

@@ -161,11 +161,11 @@ class ZombiePod(Lasting):
     def _followed(self) -> bool:
         """Whether another driver published, or took over where the epoch was done when this one was stopped."""
         at = self._struck[1]
-        epochs = self._watch.announced("epoch", 0, state="published")
+        epochs = self._watch.find_announced("epoch", 0, state="published")
         if any(one["t"] >= at and one["driver"] != driver_name(self._zombie) for one in epochs):
             return True
         late = any(one["t"] < at and one["epoch"] == self._epoch for one in epochs)
-        return late and bool(self._watch.announced("driver", at, state="started"))
+        return late and bool(self._watch.find_announced("driver", at, state="started"))
 
     def _owe(self, what: str, undo: Callable[[], None]) -> None:
         self._debts.append(self._healing.owe(Debt(what, undo)))

@@ -61,7 +61,7 @@ class ZombieDriver(Standstill):
 
         def published() -> bool:
             return self._healing.ended.is_set() or bool(
-                self._watch.announced("epoch", 0, state="published", driver=other)
+                self._watch.find_announced("epoch", 0, state="published", driver=other)
             )
 
         self._watch.wait_for("the driver beside the zombie to publish", published, self._seconds, self._drivers.alive)
@@ -98,4 +98,4 @@ def find_successor(drivers: SupervisedDrivers, watch: Watch, former: str, at: in
     who = identity(pid) if pid is not None else None
     if who is None or who == former:
         return []
-    return [who] if watch.announced("driver", at, state="started", pid=pid) else []
+    return [who] if watch.find_announced("driver", at, state="started", pid=pid) else []

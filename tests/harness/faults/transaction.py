@@ -235,4 +235,4 @@ class TakenId(Fault):
     def _again(self) -> list[dict[str, Any]]:
         """Announcements that the same shard of the same epoch opened its transaction, since the id was taken."""
         same = {name: self._event[name] for name in ("step", "epoch", "shard", "sink")}
-        return self._watch.announced("step", self._at, **same)
+        return self._watch.find_announced("step", self._at, **same)

@@ -149,7 +149,7 @@ def test_what_is_dated_by_a_clock_that_was_stepped_gets_the_time_it_was_read_at(
     announced: Announced, step_ms: int
 ) -> None:
     """Here and in the history, which keep what it said itself; whoever dates rightly meanwhile is left as he is."""
-    announced.watch.stepped(step_ms)
+    announced.watch.note_step(step_ms)
     before = now_ms()
     off = {"t": before + step_ms, "event": "epoch", "epoch": 0, "state": "declared"}
     right = {"t": before - 2_000, "event": "step", "epoch": 0, "step": "committed"}
@@ -168,8 +168,8 @@ def test_what_is_late_but_not_off_by_a_step_that_was_made_keeps_its_time(announc
     late = {"t": now_ms() - 120_000, "event": "step", "epoch": 0, "step": "committed"}
     announced.append(orjson.dumps(late) + b"\n")
     announced.until_seen(1)
-    announced.watch.stepped(120_000)
-    announced.watch.stepped(-3_600_000)
+    announced.watch.note_step(120_000)
+    announced.watch.note_step(-3_600_000)
     ahead = {**late, "t": now_ms() + 180_000}
     announced.append(orjson.dumps(late) + b"\n" + orjson.dumps(ahead) + b"\n")
     announced.until_seen(3)
