@@ -17,9 +17,9 @@ from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord
+from tests.unit.library.broken_epochs import SIZE, assert_exact, broken, kill, mend, records
+from tests.unit.library.one_epoch import Place, table
 from tests.unit.library.orders_world import MENDED, Killed, World
-from tests.unit.library.test_epoch_steps import Place, table
-from tests.unit.library.test_repair import SIZE, assert_exact, broken, kill, mend, records
 
 PIPELINE = Pipeline(lambda frame: frame, pa.schema([("text", pa.string())]), rows=(ToKafka("told"),))
 BYTES = 1_500

@@ -11,9 +11,9 @@ import pytest
 from effectively_once.driver import control
 from effectively_once.epoch import rows
 from effectively_once.ledger.records import SHARD_BYTES, Ranges
+from tests.unit.library.broken_epochs import SIZE, assert_exact
 from tests.unit.library.orders_world import MENDED, TOPIC, World
 from tests.unit.library.test_division import BYTES, divided, history
-from tests.unit.library.test_repair import SIZE, assert_exact
 from tests.unit.library.test_repair_by_driver import MemoryDriver
 
 BATCHES = 3

@@ -19,8 +19,8 @@ from effectively_once.errors import AccessError, SinkError, UnreachableError
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.constraints import Added, AskedTable
 from tests.settings import pipeline_settings
+from tests.unit.library.broken_epochs import broken
 from tests.unit.library.orders_world import TOPIC
-from tests.unit.library.test_repair import broken
 from tests.unit.library.test_repair_by_driver import planning
 
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
