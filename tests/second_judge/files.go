@@ -50,10 +50,7 @@ func must[T any](value T, err error) T {
 }
 
 // as is a value of a type, or the empty one where it is of another.
-func as[T any](value any) T {
-	found, _ := value.(T)
-	return found
-}
+func as[T any](value any) (found T) { found, _ = value.(T); return found }
 
 const none = int64(-1) << 63
 
@@ -65,9 +62,7 @@ func number(value any) int64 {
 	return none
 }
 
-func pair(bounds any) [2]int64 {
-	both := append(as[[]any](bounds), nil, nil)
-	return [2]int64{number(both[0]), number(both[1])}
-}
+func at(values any, n int) int64 { return number(append(as[[]any](values), nil, nil, nil)[n]) }
+func pair(bounds any) [2]int64   { return [2]int64{at(bounds, 0), at(bounds, 1)} }
 
 func written(value int64) json.Number { return json.Number(fmt.Sprint(value)) }

@@ -143,31 +143,23 @@ func take(sends []*Send, record Row, format int64, ends, shown map[string]int64,
 	return read, keeps, slices.Min(append(times, map[bool][]int64{true: {none}}[keeps || len(times) == 0]...))
 }
 
-// leftBy says what an epoch leaves to the next one: where it is finished as it is shown, of the shards that it pins all
-// but the rows that are pinned; where a shard had more than it takes at once, from the row on at which it stopped. A
-// record is of the shard that it, or else its id, is seen in.
+// leftBy says what an epoch leaves to the next one: of shards that it pins all but the pinned rows, of one with too much
+// the rows from where it stopped. A record is of the shard that it, or else its id, is seen in.
 func leftBy(record Row, run string) func(*Send) bool {
 	homes, pins, asShown := map[string]any{}, map[string]bool{}, record["shown"] != nil && record["repairs"] == nil
-	sinks := map[bool][]string{true: {"accepted", "dead_letter"}}[asShown || record["left"] != nil]
-	if asShown {
-		sinks = append(sinks, "shown")
-	}
-	for _, sink := range sinks {
+	sinks := map[bool]int{true: 3}[asShown] + map[bool]int{true: 2}[!asShown && record["left"] != nil]
+	for _, sink := range []string{"accepted", "dead_letter", "shown"}[:sinks] {
 		readRows(filepath.Join(run, "observed", sink+".jsonl"), func(row Row) {
 			source := fmt.Sprint(row["source"])
 			homes[fmt.Sprint(row["id"])], homes[source] = row["partition"], row["partition"]
 			pins[source] = pins[source] || sink == "shown" && number(row["epoch"]) == number(record["epoch"])
 		})
 	}
-	of := func(name any) string { return fmt.Sprint(homes[fmt.Sprint(name)]) }
-	pinned := func(name any) bool { return asShown && as[Row](record["shown"])[of(name)] != nil }
-	beyond := func(s *Send, name any) bool {
-		stopped := as[[]any](as[Row](record["left"])[of(name)])
-		at := []int64{s.partition, s.offset}
-		return len(stopped) == 3 && slices.Compare(at, []int64{number(stopped[1]), number(stopped[2])}) >= 0
+	leaves := func(s *Send, name any) bool {
+		shard := fmt.Sprint(homes[fmt.Sprint(name)])
+		stopped, place := as[Row](record["left"])[shard], []int64{s.partition, s.offset}
+		beyond := stopped != nil && slices.Compare(place, []int64{at(stopped, 1), at(stopped, 2)}) >= 0
+		return beyond || asShown && as[Row](record["shown"])[shard] != nil && !pins[fmt.Sprint(s.row["source"])]
 	}
-	return func(s *Send) bool {
-		source, id := s.row["source"], s.row["id"]
-		return beyond(s, source) || beyond(s, id) || (pinned(source) || pinned(id)) && !pins[fmt.Sprint(source)]
-	}
+	return func(s *Send) bool { return leaves(s, s.row["source"]) || leaves(s, s.row["id"]) }
 }

@@ -14,8 +14,8 @@ import (
 type Due map[string]Row
 
 var keys = map[string][]string{
-	"accepted": {"id"}, "accepted_rows": {"id"}, "dead_letter": {"source"},
-	"user_counts": {"user", "window_start_ms"}, "global_counts": {"window_start_ms"},
+	"accepted": {"id"}, "accepted_rows": {"id"}, "dead_letter": {"source"}, "user_counts": {"user", "window_start_ms"},
+	"global_counts": {"window_start_ms"},
 }
 
 func keyOf(sink string, row Row) (key string) {
