@@ -158,4 +158,4 @@ def test_pods_run_under_the_same_conditions_and_go_without_proof_by_a_file() -> 
     assert cluster.changes_of(Conditions(short_pipes=True))["executors"] == {"count": 4}
     changes = cluster.changes_of(Conditions(unproven=True))
     assert changes["settings"] == {"job": "without_proof"}
-    assert "whole_input.require, task_token.confirm = take, go_on" in changes["extraFiles"]["without_proof.py"]
+    assert "whole_input.proven, task_token.confirm = take, go_on" in changes["extraFiles"]["without_proof.py"]
