@@ -67,7 +67,7 @@ def results(recorded: RunDirectory) -> Results:
 
 @pytest.fixture(scope="session")
 def played() -> Played:
-    """Play further jobs on the cluster, each once; gives what came of one by its name."""
+    """Play example jobs on the cluster, each once; gives what came of one by its name."""
     from infra.toolchain.prepare import default_console  # noqa: PLC0415 - judging a recorded run needs no tools
     from tests.acceptance.jobs import player  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The further jobs on a cluster: which there are, and who plays each."""
+"""The other example jobs on a cluster: which there are, and who plays each."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ _experiment("reconcile", "Two streams under the same kills against a batch run; 
 
 @app.command()
 def acceptance(
-    suite: Annotated[str, typer.Option(help="smoke (5 kills), all, or jobs: the further jobs.")] = "all",
+    suite: Annotated[str, typer.Option(help="smoke (5 kills), all, or jobs: the other example jobs.")] = "all",
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
-    job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
+    job: Annotated[str | None, typer.Option(help="One of these jobs; all of them when left out.")] = None,
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness.campaigns import acceptance as suites  # noqa: PLC0415

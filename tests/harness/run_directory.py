@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -259,6 +260,13 @@ class RunDirectory:
     def concurrent_writer(self, sink: str) -> LinesWriter:
         """Open a writer for what the concurrent reader sees of a sink."""
         return LinesWriter(self.concurrent_path(sink))
+
+    def keep_trace(self) -> Path:
+        """Write down where the exception arose that is being handled; return the file."""
+        trace = self.logs / "error.txt"
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        trace.write_text(traceback.format_exc())
+        return trace
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write a JSON document of this run in one step; `value` is a pydantic model or a JSON value."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -81,10 +80,8 @@ class CardDemo:
             Play(way, own, scene, records, self.seed, self.kills, self.console, self.stop).go()
         except Exception as error:
             # What is there of it says for itself that it does not come to an end.
-            trace = own.logs / "error.txt"
-            trace.parent.mkdir(parents=True, exist_ok=True)
-            trace.write_text(traceback.format_exc())
-            self.console.say(f"✗ {way.name} broke off: {error}\n  details: {trace.relative_to(self.checkout)}")
+            details = own.keep_trace().relative_to(self.checkout)
+            self.console.say(f"✗ {way.name} broke off: {error}\n  details: {details}")
 
     def _manifest(self) -> dict[str, Any]:
         return {

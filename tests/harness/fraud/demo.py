@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -95,10 +94,8 @@ class FraudDemo:
             raise
         except Exception as error:
             # What is there of it says for itself that it does not come to an end.
-            trace = directory.logs / "error.txt"
-            trace.parent.mkdir(parents=True, exist_ok=True)
-            trace.write_text(traceback.format_exc())
-            self.console.say(f"✗ it broke off: {error}\n  details: {trace.relative_to(self.checkout)}")
+            details = directory.keep_trace().relative_to(self.checkout)
+            self.console.say(f"✗ it broke off: {error}\n  details: {details}")
         with self.console.step("judge"):
             results = judge(path)
         self.console.say(f"results {(path / 'page.html').relative_to(self.checkout)}")

@@ -246,7 +246,7 @@ def test_the_broker_that_leads_what_is_written_is_the_one_to_strike(world: World
     assert world.pick()(STEP).pod.name == "kafka-1"
     world.leaders.lead(SINK, 2)
     picked = world.pick()(STEP)
-    assert (picked.pod.name, picked.told) == ("kafka-2", {"led": ["uc.accepted/1", "__transaction_state/2"]})
+    assert (picked.pod.name, picked.why) == ("kafka-2", {"led": ["uc.accepted/1", "__transaction_state/2"]})
 
 
 @pytest.mark.parametrize("event", [{"event": "epoch", "epoch": 3}, {**STEP, "step": "ids_decided", "sink": None}])

@@ -1,4 +1,4 @@
-"""Which further jobs there are on a cluster, and the verdict over all of them."""
+"""Which example jobs there are on a cluster, and the verdict over all of them."""
 
 from __future__ import annotations
 
