@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-LIBRARY = Path(__file__).parent
+LIBRARY = Path(__file__).parents[1]
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _FOLDERS_OF_INSTALLED = {"site-packages", "dist-packages"}
 _NOT_THE_JOBS = {"effectively_once", "pyspark", "py4j"}
