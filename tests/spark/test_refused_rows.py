@@ -19,8 +19,9 @@ JOB = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from effectively_once import errors, session
-from effectively_once.worker_errors import named_error
+from effectively_once import errors
+from effectively_once.driver import session
+from effectively_once.driver.worker_errors import named_error
 
 begun, kind, options, jars = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 spark = (

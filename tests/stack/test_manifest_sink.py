@@ -31,7 +31,7 @@ KILLED_BEFORE_ITS_MANIFEST = """
 import sys
 import pyarrow as pa
 from effectively_once.ledger.layout import Layout
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once.sinks.manifest import ManifestSink
 
 class Hanging(S3ObjectStore):

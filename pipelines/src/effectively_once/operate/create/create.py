@@ -1,6 +1,6 @@
 """Makes what a pipeline needs before it starts: bucket, topics and tables. Safe to run again, and with others at once.
 
-    python -m effectively_once.operate.create.create settings.json --source-partitions 4 --replication 1
+    python -m effectively_once create settings.json --source-partitions 4 --replication 1
 
 It ends when the broker names a leader for every partition. Nothing that exists is changed: a topic of another shape is
 a named error. A sink that is new to a pipeline which has published begins with the next epoch (`added.py`). Exit codes
@@ -438,7 +438,7 @@ def _number(text: str) -> int:
 def main(argv: Sequence[str]) -> int:
     """Read the command line, do it, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m effectively_once.operate.create.create", description=(__doc__ or "").split("\n")[0]
+        prog="python -m effectively_once create", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("settings", type=Path, help="settings file of the pipeline")
     parser.add_argument("--whole", type=Path, help="what the job's program reads, where that is another file")
