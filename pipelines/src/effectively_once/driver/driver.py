@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -56,8 +57,9 @@ log = structlog.get_logger()
 class Driver:
     """Runs the epochs of one pipeline. One instance per process; its owner name is random."""
 
-    def __init__(self, job: Job, wheel_digest: str) -> None:
+    def __init__(self, job: Job, wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN) -> None:
         settings = job.settings
+        self.runtime = {**runtime}
         self.job, self.settings, self.pipeline, self.wheel_digest = job, settings, job.pipeline, wheel_digest
         self.owner = uuid.uuid4().hex
         self.layout = Layout(settings.pipeline)
@@ -102,7 +104,7 @@ class Driver:
         self.metrics.warned(given.name for given in warnings)
 
         def accept(head: Head) -> None:
-            preflight.accept(head, topic_ids, self.wheel_digest)
+            preflight.accept(head, topic_ids, self.wheel_digest, self.runtime)
             preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
@@ -308,6 +310,7 @@ class Driver:
             previous_watermark_ms=seen.tail[-1].watermark_ms if seen.tail else None,
             shards=self.settings.shards,
             wheel_digest=self.wheel_digest,
+            runtime=self.runtime,
             settings_digest=self.job.digest,
             clock=pinned,
             tried=self._tried,
