@@ -7,7 +7,7 @@ only the first rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,19 @@ from effectively_once.epoch import whole_input
 from effectively_once_jobs import user_counts
 
 JOB, VARIABLE, KEPT = "tests.spark.truncated_job", "EFFECTIVELY_ONCE_TRUNCATE", 40
-_require = whole_input.require
+_proven = whole_input.proven
 
 
-def take(batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, **how: Any) -> list[pa.RecordBatch]:
-    whole = _require(batches, digested, where, **how)
+def take(
+    batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, **how: Any
+) -> Iterator[pa.RecordBatch]:
+    whole = list(_proven(batches, digested, where, **how))
     asked = Path(os.environ[VARIABLE])
     if "step 'dedup', shard 0" not in where or not asked.exists():
-        return whole
+        yield from whole
+        return
     asked.unlink()
-    kept: list[pa.RecordBatch] = pa.Table.from_batches(whole).slice(0, KEPT).to_batches()
-    return kept
+    yield from pa.Table.from_batches(whole).slice(0, KEPT).to_batches()
 
 
 def events(frame: DataFrame) -> DataFrame:
@@ -39,5 +41,5 @@ def events(frame: DataFrame) -> DataFrame:
 
 if VARIABLE in os.environ:
     # In drivers and their workers alone: the tests import this module too.
-    whole_input.require = take
+    whole_input.proven = take
 pipeline = replace(user_counts.pipeline, transform=events)
