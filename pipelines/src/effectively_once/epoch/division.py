@@ -12,7 +12,7 @@ attempt would be in no part, or in two.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,19 +69,17 @@ def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
     """
     pinned, shard = step.task.declaration, str(step.shard)
     bound = SHARD_BYTES if pinned.bytes_max is None else pinned.bytes_max
-    if not pinned.shown:
-        found = _Taker(step, bound)
-        for batch in batches:
-            found.take(batch)
-        part = found.part()
-    else:
+    whole: pa.Table | None = None
+    if pinned.shown:
         # Which rows it shows, or has left, is known by the coordinates of all.
         whole = _table(step, list(batches))
-        mine = as_shown.input_of(step, whole)
-        found = _Taker(step, None if pinned.repairs is None and shard in pinned.shown else bound)
-        for batch in mine.to_batches():
-            found.take(batch)
-        part = Part(found.part().rows, _of([*whole.to_batches()]), found.part().left)
+        batches = as_shown.input_of(step, whole).to_batches()
+    found = _Taker(step, None if pinned.repairs is None and shard in pinned.shown else bound)
+    for batch in batches:
+        found.take(batch)
+    part = found.part()
+    if whole is not None:
+        part = replace(part, came=_rows(whole.num_rows, digest_of(whole, _DIGESTED)))
     _require_the_same(step, part.came)
     step.lap("read")
     return part
@@ -109,15 +107,16 @@ class _Taker:
         # What was not left by the epoch before was taken by it. Of a repair, `as_shown` has said so already.
         self._nothing = pinned.repairs is not None and self._after is None and not pinned.shown
         self._held: list[pa.RecordBatch] = []
-        self._bytes = 0
-        self._came = Rows(rows=0, digest="0")
+        self._bytes = self._number = self._digest = 0
         # Nearly no epoch is divided: until one is, its rows are at hand, and nobody digests them.
         self._digests = pinned.repairs is not None
         self._left: Place | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take note of some rows."""
-        self._came = _of([batch] if self._digests else [], self._came, batch.num_rows)
+        self._number += batch.num_rows
+        if self._digests:
+            self._digest += digest_of(batch, _DIGESTED)
         if self._nothing:
             return
         if self._after is not None:
@@ -134,12 +133,12 @@ class _Taker:
         """Return what is taken of all that came."""
         if self._bound is not None and self._bytes > self._bound:
             self._cut(self._bound)
-        return Part(_table(self._step, self._held), self._came, self._left)
+        return Part(_table(self._step, self._held), _rows(self._number, self._digest), self._left)
 
     def _cut(self, bound: int) -> None:
         """Leave what is beyond the bound. One row is taken, however large it is: else nobody would get past it."""
         if not self._digests:
-            self._came, self._digests = _of(self._held), True
+            self._digest, self._digests = sum(digest_of(batch, _DIGESTED) for batch in self._held), True
         rows = _table(self._step, self._held)
         ends = np.cumsum(sizes(rows))
         number = max(1, int(np.searchsorted(ends, bound, side="right")))
@@ -151,19 +150,9 @@ class _Taker:
         self._held, self._bytes = rows.to_batches(), int(ends[number - 1])
 
 
-def _of(batches: list[pa.RecordBatch], before: Rows | None = None, number: int | None = None) -> Rows:
-    """Return how many rows there are, and the digest of these: the same in whatever order they come.
-
-    Args:
-        batches: the rows.
-        before: what came before them.
-        number: of rows; left out: as many as there are.
-
-    """
-    rows, total = (before.rows, int(before.digest, 16)) if before is not None else (0, 0)
-    rows += sum(batch.num_rows for batch in batches) if number is None else number
-    total += sum(digest_of(batch, _DIGESTED) for batch in batches)
-    return Rows(rows=rows, digest=f"{total & ((1 << 64) - 1):016x}")
+def _rows(number: int, digest: int) -> Rows:
+    """So many rows, and the sum of their digests: the same in whatever order they came."""
+    return Rows(rows=number, digest=f"{digest & ((1 << 64) - 1):016x}")
 
 
 def sizes(rows: pa.Table | pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
