@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
+from unittest.mock import patch
 
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.console import Console
@@ -153,7 +154,11 @@ def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) ->
     toolchain, archive = prepare(console), None
     if quick:
         archive = class_archive(toolchain, console)
-    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as servers:
+    # One test plays an experiment in the process of others, whose object store has other credentials.
+    with (
+        EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as servers,
+        patch.dict(os.environ),
+    ):
         os.environ["AWS_ACCESS_KEY_ID"] = servers.endpoints.s3_access_key
         os.environ["AWS_SECRET_ACCESS_KEY"] = servers.endpoints.s3_secret_key
         with result_store(RunDirectory(path), programs if needs is not None else None) as server:

@@ -77,7 +77,9 @@ class Attacked:
         stale = self.driver
         process = self.held.wait(stale)
         self.again()
-        self.pipeline.wait_processed(self.driver)
+        # The older one may finish the same batch: were it first with Spark's commit, the newer one would end and be
+        # started again, as its supervisor does.
+        self.pipeline.wait_committed(self.driver)
         assert process.is_running(), "the older one must still be there when it is released"
         self.held.release()
 

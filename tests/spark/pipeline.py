@@ -204,6 +204,19 @@ class Pipeline:
         """Wait until every record sent lies in a published epoch."""
         wait_for(f"{self.name}: all records", PROCESSED_S, lambda: self.published_rows() >= len(self.sends), driver)
 
+    def wait_committed(self, driver: Child) -> None:
+        """Wait until everything sent is processed and Spark has written `commits/n` of the last batch."""
+        self.wait_processed(driver)
+        last = self.events("epoch", state="published")[-1]["epoch"]
+        wait_for(f"{self.name}: commits of the last batch", PROCESSED_S, lambda: self._committed(last), driver)
+
+    def _committed(self, epoch: int) -> bool:
+        declared = self.head().declared
+        if declared is None or declared.epoch != epoch:
+            return False
+        name = f"{self.layout.checkpoint(declared.lineage)}/commits/{declared.batch_id}"
+        return name in self.store.names(name)
+
     def head(self) -> Head:
         return run(chain.read(self.layout), self.store)
 

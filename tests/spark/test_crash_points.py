@@ -10,10 +10,8 @@ import signal
 
 import pytest
 
-from infra.embedded.process import wait_for
 from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked, cases
 from tests.spark.held import executor_of, killed
-from tests.spark.pipeline import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
@@ -70,19 +68,8 @@ def test_killed_while_stopping(attacked: Attacked) -> None:
 def test_killed_between_two_batches(attacked: Attacked) -> None:
     """Spark has written `commits/n`, and there is nothing to do."""
     attacked.send()
-    attacked.pipeline.wait_processed(attacked.driver)
-    last = attacked.pipeline.events("epoch", state="published")[-1]["epoch"]
-    wait_for("commits of the last batch", STEP_S, lambda: _committed(attacked.pipeline, last), attacked.driver)
+    attacked.pipeline.wait_committed(attacked.driver)
     attacked.driver.kill()
     attacked.again()
     attacked.send()
     attacked.exact()
-
-
-def _committed(pipeline: Pipeline, epoch: int) -> bool:
-    head = pipeline.head()
-    declared = head.declared
-    if declared is None or declared.epoch != epoch:
-        return False
-    name = f"{pipeline.layout.checkpoint(declared.lineage)}/commits/{declared.batch_id}"
-    return name in pipeline.store.names(name)
