@@ -205,17 +205,18 @@ class Pipeline:
         wait_for(f"{self.name}: all records", PROCESSED_S, lambda: self.published_rows() >= len(self.sends), driver)
 
     def wait_committed(self, driver: Child) -> None:
-        """Wait until everything sent is processed and Spark has written `commits/n` of the last batch."""
+        """Wait until everything sent is processed and Spark has written `commits/n` of its last batch."""
         self.wait_processed(driver)
-        last = self.events("epoch", state="published")[-1]["epoch"]
-        wait_for(f"{self.name}: commits of the last batch", PROCESSED_S, lambda: self._committed(last), driver)
+        wait_for(f"{self.name}: commits of the last batch", PROCESSED_S, self._is_committed, driver)
 
-    def _committed(self, epoch: int) -> bool:
-        declared = self.head().declared
-        if declared is None or declared.epoch != epoch:
-            return False
-        name = f"{self.layout.checkpoint(declared.lineage)}/commits/{declared.batch_id}"
-        return name in self.store.names(name)
+    def _is_committed(self) -> bool:
+        newest = max(self.layout.checkpoint(lineage) for lineage in self._lineages())
+        planned, committed = (set(self.store.names(f"{newest}/{log}/")) for log in ("offsets", "commits"))
+        return {name.replace("/offsets/", "/commits/") for name in planned} <= committed
+
+    def _lineages(self) -> set[str]:
+        folder = self.layout.checkpoint("")
+        return {name.removeprefix(folder).partition("/")[0] for name in self.store.names(folder)}
 
     def head(self) -> Head:
         return run(chain.read(self.layout), self.store)
