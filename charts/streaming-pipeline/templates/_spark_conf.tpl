@@ -71,10 +71,12 @@ spark.hadoop.fs.s3a.aws.credentials.provider: software.amazon.awssdk.auth.creden
 
 {{- /*
 The library sets some things for quick starts (no UI) after the submitted ones; this variable has the last word, except
-over what exactly-once needs.
+over what exactly-once needs. The class path is the submitted one: declarations pin its jars before there is a JVM.
 */}}
 {{- define "session-conf" -}}
-{{- merge (dict) .Values.sparkConf (dict "spark.ui.enabled" (toString .Values.ui)) | toJson }}
+{{- $path := index (include "spark-conf" . | fromYaml) "spark.driver.extraClassPath" }}
+{{- $own := dict "spark.ui.enabled" (toString .Values.ui) "spark.driver.extraClassPath" $path }}
+{{- merge (dict) .Values.sparkConf $own | toJson }}
 {{- end }}
 
 {{- /* Quick start and small memory count for more than peak speed. */}}
