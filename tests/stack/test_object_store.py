@@ -15,7 +15,8 @@ import pytest
 
 from effectively_once.errors import AccessError, PipelineError, SettingsError, UnreachableError
 from effectively_once.ledger.objects import Absent, Found, Get, Lost, ObjectStore, Put, Refused, Written
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore, shared
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore, shared
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.unit.ledger.store_contract import CONTRACT

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import certifi
 import tenacity
 import urllib3
 from confluent_kafka import KafkaError, KafkaException
@@ -28,7 +26,7 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once.driver.sink_topics import SIZE, needed, refuse_expiring, refuse_small
 from effectively_once.epoch.publishing import database_of
-from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
+from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.operate.abandon import added
 from effectively_once.operate.create.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.pipeline.columns import DEAD_LETTER
@@ -39,7 +37,8 @@ from effectively_once.sinks import tables
 from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sources.statement import topic_of
 from effectively_once.sources.times import BOUNDS
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
+from effectively_once.store.object_store import S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, without_query
 
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
@@ -272,7 +271,7 @@ def make_bucket(client: Any, bucket: str, event_log: bool) -> None:
     except S3Error as error:
         _refused(error, bucket)
     except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
-        raise NotYetError(str(error)[:300]) from error
+        raise NotYetError(without_query(error)[:300]) from error
 
 
 def _make_unless_made(client: Any, bucket: str) -> None:
@@ -293,23 +292,8 @@ def _refused(error: S3Error, bucket: str) -> NoReturn:
 
 
 def _store(settings: PipelineSettings) -> Minio:
-    keys = {name: os.environ.get(name, "") for name in (ACCESS_KEY, SECRET_KEY)}
-    for name, value in keys.items():
-        if not value:
-            raise SettingsError(
-                "credentials of the object store are missing", f"environment variable {name}", "Set it."
-            )
-    http = urllib3.PoolManager(
-        timeout=urllib3.Timeout(connect=2.0, read=REQUEST_TIMEOUT_S), retries=False, ca_certs=certifi.where()
-    )
-    return Minio(
-        settings.bucket.host,
-        access_key=keys[ACCESS_KEY],
-        secret_key=keys[SECRET_KEY],
-        secure=settings.bucket.secure,
-        region="us-east-1",
-        http_client=http,
-    )
+    http = connections(REQUEST_TIMEOUT_S)
+    return client(settings.bucket.host, secure=settings.bucket.secure, http=http)
 
 
 def create(
