@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 
 from effectively_once.errors import PipelineError, RefusedRowsError, UnreachableError
+from effectively_once.kafka_client import client_config
 from effectively_once.ledger import digest
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.hanging import end_hanging
@@ -158,8 +159,8 @@ def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
 def _opened(address: ShardAddress) -> Producer:
     producer = Producer(
         {
+            **client_config(address.bootstrap),
             **CLIENT,
-            "bootstrap.servers": address.bootstrap,
             "transactional.id": address.transactional_id,
             "transaction.timeout.ms": address.transaction_timeout_s * 1000,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from kafka.admin import AbortTransactionSpec
 from kafka.errors import AuthorizationError, KafkaError, TransactionalIdNotFoundError
 
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.kafka_client import Access
 from effectively_once.sinks.kafka_shard import ShardAddress
 
 FINISHED = ("Empty", "CompleteCommit", "CompleteAbort")
@@ -93,7 +95,8 @@ class _Admin(KafkaAdminClient):  # type: ignore[misc]
 def _connected(address: ShardAddress) -> Iterator[_Admin]:
     where = f"{address}, broker {address.bootstrap}"
     try:
-        admin = _Admin(bootstrap_servers=address.bootstrap, client_id="effectively-once.hanging")
+        access = Access.of(os.environ).kafka_python()
+        admin = _Admin(bootstrap_servers=address.bootstrap, client_id="effectively-once.hanging", **access)
         try:
             yield admin
         finally:

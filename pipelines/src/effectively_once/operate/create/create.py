@@ -27,6 +27,7 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 from effectively_once.driver.sink_topics import SIZE, needed, refuse_expiring, refuse_small
 from effectively_once.epoch.publishing import database_of
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
+from effectively_once.kafka_client import client_config, refusal
 from effectively_once.operate.abandon import added
 from effectively_once.operate.create.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.pipeline.columns import DEAD_LETTER
@@ -194,7 +195,7 @@ class KafkaCluster:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 1000})
+        self._admin = AdminClient({**client_config(bootstrap), "reconnect.backoff.max.ms": 1000})
 
     def topics(self, names: Sequence[str]) -> Mapping[str, Found]:
         """See Broker."""
@@ -249,6 +250,8 @@ class KafkaCluster:
     def _fail(self, error: KafkaError, where: str) -> NoReturn:
         if error.code() in _FORBIDDEN:
             raise AccessError(f"Kafka refuses: {error.str()}", where, "Check the permissions of this client.")
+        if (refused := refusal(error.name(), self._bootstrap, where)) is not None:
+            raise refused
         # A topic may be gone again between two questions.
         if error.retriable() or error.code() in (*_LATER, KafkaError.UNKNOWN_TOPIC_OR_PART):
             raise NotYetError(f"{where}: {error.str()}")
