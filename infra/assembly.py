@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from infra.components import (
     admission,
+    clients,
     history_server,
     kafka,
     network,
@@ -105,7 +106,7 @@ def build(
     if policies:
         admission.Admission(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
-    ready: list[pulumi.Resource] = [namespaces, credentials]
+    ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
     needed: list[pulumi.Resource] = [
         *ready,
         object_store.ObjectStore(settings, ready, opts),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components import network, object_store
+from infra.components import clients, network, object_store
 from infra.components.credentials import OBJECT_STORE
 from infra.components.release import common, exposure, given, release, resources
 from infra.settings import Settings
@@ -32,6 +32,7 @@ def values(settings: Settings) -> HistoryServerValues | None:
         s3_endpoint=object_store.outputs(settings).endpoint,
         bucket=settings.object_store.bucket,
         credentials_secret=OBJECT_STORE,
+        s3=clients.object_store(settings),
         network_policies=HistoryPolicies(**network.names(settings), object_store=object_store.egress(settings)),
         external=Exposure(**exposure(settings, "history_server")),
         **given(resources=resources(server.resources)),

@@ -65,8 +65,14 @@ def egress(settings: Settings) -> Egress:
     external = settings.object_store.external
     if external is None:
         return ours(settings.namespace)
-    url = urlsplit(external.endpoint)
-    return anywhere(url.port or {"http": 80, "https": 443}[url.scheme])
+    identity = external.web_identity
+    used = [external.endpoint, *([identity.issuer or "https://sts"] if identity else [])]
+    return anywhere(*sorted({_port(url) for url in used}))
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or {"http": 80, "https": 443}[parts.scheme]
 
 
 class ObjectStore(pulumi.ComponentResource):

@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 
 from effectively_once.pipeline.settings import PipelineSettings
-from infra.components import kafka, network, object_store, own_secret, result_store
+from infra.components import clients, kafka, network, object_store, own_secret, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
@@ -94,6 +94,9 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
         credentials_secret=OBJECT_STORE,
         database_secret=DATABASE if database else None,
+        kafka_client=clients.kafka(settings, name),
+        s3=clients.object_store(settings),
+        database_client=clients.database(settings, pipeline),
         spark_conf=pipeline.spark_conf,
         event_log=EventLog(enabled=settings.history_server.enabled, bucket=settings.object_store.bucket),
         source=Source(

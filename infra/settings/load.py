@@ -151,12 +151,23 @@ def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 def _missing(settings: Settings) -> Iterator[str]:
     """Yield what pipelines ask for and the platform does not have."""
+    security = settings.kafka.security
+    if security is not None and settings.kafka.external is None:
+        yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
     for name, one in settings.pipelines.items():
         if one.wheel is not None and one.image is not None:
             yield f"pipelines.{name}.image: the image is that of the wheel {one.wheel!r} already; set one of the two"
         elif one.wheel is not None and one.wheel not in settings.images.jobs:
             there = ", ".join(settings.images.jobs) or "none"
             yield f"pipelines.{name}.wheel: no image has {one.wheel!r} (there: {there}); `make images WHEEL=` makes one"
+        if security is not None and security.has_login:
+            if one.kafka_credentials_secret is None and security.credentials_secret is None:
+                yield (
+                    f"kafka.security.credentials_secret: protocol {security.protocol} needs a login; set it, or "
+                    f"pipelines.{name}.kafka_credentials_secret"
+                )
+        elif one.kafka_credentials_secret is not None:
+            yield f"pipelines.{name}.kafka_credentials_secret: the broker asks for no login; leave it out"
         if one.result_store and not settings.result_store.enabled:
             yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
 

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 
 from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
+from infra.values.clients import DatabaseClient, KafkaClient, S3Client
 from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
 from infra.values.network import PipelinePolicies
 
@@ -22,6 +23,7 @@ FIXED_PORTS = ("spark.driver.port", "spark.driver.blockManager.port", "spark.blo
 """Of Spark's own settings; any other way a port would be another one each time."""
 OURS = (
     "AWS_",
+    "KAFKA_",
     "PG",
     "SPARK_",
     "PYTHON",
@@ -108,6 +110,9 @@ class StreamingPipelineValues(Values):
         create_resources: of the job that makes bucket, topics and tables; it imports the pipeline's job.
         credentials_secret: Secret of the release's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
         database_secret: likewise with PGUSER and PGPASSWORD, where the settings name a database.
+        kafka_client: how the broker is spoken to.
+        s3: how the object store is spoken to.
+        database_client: how the database is spoken to.
         spark_conf: added to, and winning over, the chart's own.
         event_log: Spark's event log.
         source: the input topic.
@@ -137,6 +142,9 @@ class StreamingPipelineValues(Values):
     create_resources: Resources = Resources(cpu_request="50m", memory_request="160Mi", memory_limit="512Mi")
     credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
     database_secret: KubernetesName | None = None
+    kafka_client: KafkaClient = KafkaClient()
+    s3: S3Client = S3Client()
+    database_client: DatabaseClient = DatabaseClient()
     spark_conf: dict[str, str] = Field(default_factory=dict)
     event_log: EventLog = EventLog()
     source: Source = Source()

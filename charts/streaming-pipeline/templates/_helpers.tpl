@@ -49,20 +49,62 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{- define "credential" -}}
-- name: {{ .key }}
-  valueFrom:
-    secretKeyRef:
-      name: {{ .secret }}
-      key: {{ .key }}
+{{- /* How broker and stores are spoken to, for every pod of the pipeline. */}}
+{{- define "credentials" -}}
+{{- include "s3-env" . }}
+{{- with .Values.databaseSecret }}
+{{ include "secret-variable" (dict "key" "PGUSER" "secret" .) }}
+{{ include "secret-variable" (dict "key" "PGPASSWORD" "secret" .) }}
+{{- end }}
+{{- with .Values.databaseClient.mode }}
+- name: PGSSLMODE
+  value: {{ . }}
+{{- end }}
+{{- if .Values.databaseClient.certificates }}
+- name: PGSSLROOTCERT
+  value: /var/run/effectively-once/database/ca.crt
+{{- end }}
+{{- with .Values.kafkaClient }}
+{{- if ne .protocol "PLAINTEXT" }}
+- name: KAFKA_SECURITY_PROTOCOL
+  value: {{ .protocol }}
+{{- with .mechanism }}
+- name: KAFKA_SASL_MECHANISM
+  value: {{ . }}
+{{- end }}
+{{- if .secret }}
+- name: KAFKA_CREDENTIALS
+  value: /var/run/effectively-once/kafka
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
-{{- define "credentials" -}}
-{{ include "credential" (dict "key" "AWS_ACCESS_KEY_ID" "secret" .Values.credentialsSecret) }}
-{{ include "credential" (dict "key" "AWS_SECRET_ACCESS_KEY" "secret" .Values.credentialsSecret) }}
-{{- with .Values.databaseSecret }}
-{{ include "credential" (dict "key" "PGUSER" "secret" .) }}
-{{ include "credential" (dict "key" "PGPASSWORD" "secret" .) }}
+{{- define "client-mounts" -}}
+{{- include "s3-mounts" . }}
+{{- if .Values.kafkaClient.secret }}
+- name: kafka
+  mountPath: /var/run/effectively-once/kafka
+  readOnly: true
+{{- end }}
+{{- if .Values.databaseClient.certificates }}
+- name: database-certificates
+  mountPath: /var/run/effectively-once/database
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "client-volumes" -}}
+{{- include "s3-volumes" . }}
+{{- with .Values.kafkaClient.secret }}
+- name: kafka
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with .Values.databaseClient.certificates }}
+- name: database-certificates
+  secret:
+    secretName: {{ . }}
 {{- end }}
 {{- end }}
 
@@ -100,7 +142,7 @@ capabilities:
 {{- with .Values.secretEnvironment }}
 {{- $secret := .secret }}
 {{- range .variables }}
-{{ include "credential" (dict "key" . "secret" $secret) }}
+{{ include "secret-variable" (dict "key" . "secret" $secret) }}
 {{- end }}
 {{- end }}
 {{- include "extra-path" . }}
@@ -143,6 +185,7 @@ capabilities:
   readOnly: true
 - name: tmp
   mountPath: /tmp
+{{- include "client-mounts" . }}
 {{- include "extra-mount" . }}
 {{- end }}
 
@@ -152,6 +195,7 @@ capabilities:
     name: {{ .Values.name }}-settings
 - name: tmp
   emptyDir: {}
+{{- include "client-volumes" . }}
 {{- include "extra-volume" . }}
 {{- end }}
 
@@ -168,6 +212,9 @@ metadata:
     checksum/config: {{ include (print $root.Template.BasePath "/configmaps.yaml") $root | sha256sum }}
     {{- with $root.Values.secretEnvironment }}
     checksum/secret-environment: {{ .version | quote }}
+    {{- end }}
+    {{- with $root.Values.kafkaClient.version }}
+    checksum/kafka-client: {{ . | quote }}
     {{- end }}
     {{- with .metricsPort }}
     # What Prometheus' usual discovery of pods looks for.
@@ -240,11 +287,13 @@ containers:
       - name: settings
         mountPath: /etc/effectively-once
         readOnly: true
+      {{- include "client-mounts" . | nindent 6 }}
       {{- include "extra-mount" . | nindent 6 }}
 volumes:
   - name: settings
     configMap:
       name: {{ .Values.name }}-settings
+  {{- include "client-volumes" . | nindent 2 }}
   {{- include "extra-volume" . | nindent 2 }}
 {{- end }}
 

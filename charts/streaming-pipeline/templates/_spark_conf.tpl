@@ -58,10 +58,10 @@ spark.eventLog.dir: s3a://{{ .Values.eventLog.bucket | default .Values.settings.
 spark.eventLog.rolling.enabled: "true"
 spark.eventLog.rolling.maxFileSize: 10m
 spark.hadoop.fs.s3a.endpoint: {{ .Values.settings.s3_endpoint }}
-spark.hadoop.fs.s3a.endpoint.region: us-east-1
+spark.hadoop.fs.s3a.endpoint.region: {{ .Values.s3.region }}
 spark.hadoop.fs.s3a.path.style.access: "true"
 spark.hadoop.fs.s3a.connection.ssl.enabled: {{ hasPrefix "https://" .Values.settings.s3_endpoint | quote }}
-spark.hadoop.fs.s3a.aws.credentials.provider: software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider
+spark.hadoop.fs.s3a.aws.credentials.provider: {{ include "s3a-credentials" . }}
 {{- end }}
 {{- end }}
 
@@ -82,4 +82,5 @@ over what exactly-once needs. The class path is the submitted one: declarations 
 {{- /* Quick start and small memory count for more than peak speed. */}}
 {{- define "jvm-options" -}}
 -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData
+{{- if .Values.kafkaClient.mechanism }} -Djava.security.auth.login.config=/var/run/effectively-once/kafka/jaas.conf{{ end }}
 {{- end }}
