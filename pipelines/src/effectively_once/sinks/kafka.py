@@ -69,12 +69,16 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
 
     def _end_hanging(self, *, kept: bool) -> bool:
         try:
-            return end_hanging(self.address, COMMIT_TIMEOUT_S)
+            ended = end_hanging(self.address, COMMIT_TIMEOUT_S)
         except PipelineError:
             # Opening a producer waits for the broker, and names what is wrong.
             if not kept:
                 raise
             return True
+        if ended and not kept:
+            # Where it was ended by a producer of the shard's own, that one fenced the one that was just opened.
+            self._producer = _opened(self.address)
+        return ended
 
     def _read_mark(self) -> Mark | None:
         return read_mark(self.address, COMMIT_TIMEOUT_S)
