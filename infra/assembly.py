@@ -24,6 +24,7 @@ from infra.components import (
     object_store,
     result_store,
     spark_operator,
+    spark_secrets,
     streaming_pipeline,
 )
 from infra.components.credentials import OBJECT_STORE, Credentials
@@ -107,6 +108,7 @@ def build(
         admission.Admission(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
     ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
+    ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
     needed: list[pulumi.Resource] = [
         *ready,
         object_store.ObjectStore(settings, ready, opts),

@@ -15,6 +15,7 @@ from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy
 from infra.components.clients import DATABASE_CA, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import FORCE, labels
+from infra.components.spark_secrets import SUFFIX as SPARK_SUFFIX
 from infra.components.streaming_pipeline import kubernetes_name
 from infra.components.volumes import Find
 from infra.settings import Settings
@@ -26,7 +27,7 @@ MISSING: Final = (
 )
 PIPELINE: Final = "effectively-once/pipeline"
 SHARED: Final = (OBJECT_STORE, DATABASE, OBJECT_STORE_CA, DATABASE_CA)
-OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in ("-environment", KAFKA_SUFFIX))
+OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in ("-environment", KAFKA_SUFFIX, SPARK_SUFFIX))
 """Secrets that every driver may use, and those of one pipeline."""
 _OWN: Final = f"has(o.metadata.labels) && o.metadata.labels[?'{PIPELINE}'].orValue('') == variables.pipeline"
 

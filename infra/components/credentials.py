@@ -18,6 +18,8 @@ OBJECT_STORE_ROOT: Final = "minio-root"
 OBJECT_STORE: Final = "object-store-credentials"
 RESULT_STORE: Final = "postgres-credentials"
 DATABASE: Final = "result-store-credentials"
+ROOT: Final = "platform-root"
+"""What other secrets are derived from."""
 USER: Final = "effectively-once"
 PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
 
@@ -47,6 +49,7 @@ class Credentials(pulumi.ComponentResource):
             self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
         if access is not None and settings.history_server.enabled:
             self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
+        self.root = self._made(ROOT, "platform", {}, "root") if settings.security.spark else None
         made_store = settings.result_store.enabled and settings.result_store.external is None
         made = None
         if made_store:

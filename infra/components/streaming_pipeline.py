@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 
 from effectively_once.pipeline.settings import PipelineSettings
-from infra.components import clients, kafka, network, object_store, own_secret, result_store
+from infra.components import clients, kafka, network, object_store, own_secret, result_store, spark_secrets
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
@@ -98,6 +98,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         s3=clients.object_store(settings),
         database_client=clients.database(settings, pipeline),
         spark_conf=pipeline.spark_conf,
+        spark_secret=spark_secrets.values(settings, name),
         event_log=EventLog(enabled=settings.history_server.enabled, bucket=settings.object_store.bucket),
         source=Source(
             create=pipeline.create_topic,

@@ -278,6 +278,19 @@ class NetworkPolicies(Section):
     dns: tuple[Cidr, ...] = ("169.254.20.10/32",)
 
 
+class Security(Section):
+    """What is encrypted and asks for a login inside the cluster; off until it is named.
+
+    Attributes:
+        spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
+            for a password.
+        rotation: raise it to have every derived secret anew.
+    """
+
+    spark: bool = False
+    rotation: Annotated[int, Field(ge=0)] = 0
+
+
 class Toleration(Section):
     """A taint that all our pods accept; the fields are those of Kubernetes."""
 
@@ -463,6 +476,7 @@ class Settings(Section):
     history_server: HistoryServer = HistoryServer()
     external_access: ExternalAccess = ExternalAccess()
     network_policies: NetworkPolicies = NetworkPolicies()
+    security: Security = Security()
     scheduling: Scheduling = Scheduling()
     pipeline_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]*)?$")] = ""
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)

@@ -96,6 +96,18 @@ class SecretEnvironment(Part):
     version: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
+class SparkSecret(Part):
+    """What driver and executors know each other by, and the password of their page.
+
+    Attributes:
+        secret: of the release's namespace, with `rpc` and `page`.
+        version: differs when these do: driver and executors are started anew.
+    """
+
+    secret: KubernetesName
+    version: str
+
+
 class StreamingPipelineValues(Values):
     """One pipeline.
 
@@ -114,6 +126,7 @@ class StreamingPipelineValues(Values):
         s3: how the object store is spoken to.
         database_client: how the database is spoken to.
         spark_conf: added to, and winning over, the chart's own.
+        spark_secret: driver and executors encrypt what they say to each other; None: they do not.
         event_log: Spark's event log.
         source: the input topic.
         service: a small HTTP service of the job, in the pipeline's image; None: there is none.
@@ -146,6 +159,7 @@ class StreamingPipelineValues(Values):
     s3: S3Client = S3Client()
     database_client: DatabaseClient = DatabaseClient()
     spark_conf: dict[str, str] = Field(default_factory=dict)
+    spark_secret: SparkSecret | None = None
     event_log: EventLog = EventLog()
     source: Source = Source()
     service: Service | None = None

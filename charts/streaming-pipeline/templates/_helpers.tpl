@@ -179,6 +179,22 @@ capabilities:
 {{- end }}
 
 {{- /* Mounts of driver and executors alike. Spark adds its local folders itself. */}}
+{{- define "spark-secret-mount" -}}
+{{- if .Values.sparkSecret }}
+- name: spark-secret
+  mountPath: /var/run/effectively-once/spark
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "spark-secret-volume" -}}
+{{- with .Values.sparkSecret }}
+- name: spark-secret
+  secret:
+    secretName: {{ .secret }}
+{{- end }}
+{{- end }}
+
 {{- define "spark-mounts" -}}
 - name: settings
   mountPath: /etc/effectively-once
@@ -213,6 +229,9 @@ metadata:
     {{- with $root.Values.secretEnvironment }}
     checksum/secret-environment: {{ .version | quote }}
     {{- end }}
+    {{- with $root.Values.sparkSecret }}
+    checksum/spark-secret: {{ .version | quote }}
+    {{- end }}
     {{- with $root.Values.kafkaClient.version }}
     checksum/kafka-client: {{ . | quote }}
     {{- end }}
@@ -244,7 +263,9 @@ spec:
         {{- end }}
       securityContext: {{- include "container-security" $root | nindent 8 }}
       volumeMounts: {{- include "spark-mounts" $root | nindent 8 }}
+        {{- include "spark-secret-mount" $root | nindent 8 }}
   volumes: {{- include "spark-volumes" $root | nindent 4 }}
+    {{- include "spark-secret-volume" $root | nindent 4 }}
 {{- end }}
 
 {{- /*

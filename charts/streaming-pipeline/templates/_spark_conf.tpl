@@ -49,6 +49,18 @@ spark.sql.codegen.factoryMode: NO_CODEGEN
 # The image is read-only, and there are no tables.
 spark.sql.warehouse.dir: file:///tmp/warehouse
 spark.ui.enabled: {{ .Values.ui | quote }}
+{{- if .Values.sparkSecret }}
+
+# Whoever reaches a port has to know the secret, which is a file: as a setting it would be in a pod's variables.
+spark.authenticate: "true"
+spark.authenticate.secret.file: /var/run/effectively-once/spark/rpc
+spark.network.crypto.enabled: "true"
+spark.network.crypto.authEngineVersion: "2"
+spark.network.crypto.cipher: AES/GCM/NoPadding
+spark.network.crypto.saslFallback: "false"
+spark.ui.filters: org.effectivelyonce.ui.PasswordFilter
+spark.org.effectivelyonce.ui.PasswordFilter.param.file: /var/run/effectively-once/spark/page
+{{- end }}
 {{- if .Values.eventLog.enabled }}
 
 # For the history server. A stream has no end, so the log is cut into files, each of which is readable when it is
