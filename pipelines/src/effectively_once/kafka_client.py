@@ -24,6 +24,8 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 USERNAME, PASSWORD, CERTIFICATES, JAAS = "username", "password", "ca.crt", "jaas.conf"
 """Files of the folder. Without `ca.crt` those are believed that everybody trusts; the JVM reads `jaas.conf`."""
+CERTIFICATE, KEY = "tls.crt", "tls.key"
+"""Files of who shows a certificate of its own: whoever gives rights, and no pipeline."""
 REFUSALS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "does not let it use the topic",
     "GROUP_AUTHORIZATION_FAILED": "does not let it use the consumer group",
@@ -100,6 +102,9 @@ class Access:
         found: dict[str, object] = {"security.protocol": self.protocol}
         if self.has_tls:
             found["ssl.ca.location"] = str(self.certificates or certifi.where())
+        if self.has_tls and self.folder and (self.folder / CERTIFICATE).is_file():
+            found |= {"ssl.certificate.location": str(self.folder / CERTIFICATE)}
+            found |= {"ssl.key.location": str(self.folder / KEY)}
         if self.has_login:
             login = {"sasl.username": self.read(USERNAME), "sasl.password": self.read(PASSWORD)}
             found |= {"sasl.mechanism": str(self.mechanism), **login}
