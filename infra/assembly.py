@@ -20,6 +20,7 @@ from infra.components import (
     clients,
     history_server,
     kafka,
+    kafka_security,
     network,
     object_store,
     result_store,
@@ -109,6 +110,7 @@ def build(
     credentials = Credentials(settings, [namespaces], opts)
     ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
     ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
+    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, [namespaces], opts))
     needed: list[pulumi.Resource] = [
         *ready,
         object_store.ObjectStore(settings, ready, opts),

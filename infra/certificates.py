@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -81,11 +82,18 @@ class _folder(tempfile.TemporaryDirectory[str]):  # noqa: N801 - used as a funct
 
     def __init__(self, name: str, hosts: Sequence[str]) -> None:
         super().__init__(prefix="effectively-once-")
-        names = "subjectAltName = " + ", ".join(f"DNS:{host}" for host in hosts) if hosts else ""
+        names = "subjectAltName = " + ", ".join(map(_named, hosts)) if hosts else ""
         _write(Path(self.name) / "config", _CONFIG.format(name=name, names=names))
 
     def __enter__(self) -> Path:  # type: ignore[override]
         return Path(self.name)
+
+
+def _named(host: str) -> str:
+    try:
+        return f"IP:{ip_address(host)}"
+    except ValueError:
+        return f"DNS:{host}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -25,6 +25,10 @@ _MODULES: Final = {"PLAIN": "plain.PlainLoginModule"}
 def kafka(settings: Settings, name: str) -> KafkaClient:
     """Return how the pipeline of that name speaks to the broker."""
     security = settings.kafka.security
+    if settings.security.kafka:
+        number = f"{settings.security.authority}-{settings.security.rotation}"
+        secret = f"{name}{KAFKA_SUFFIX}"
+        return KafkaClient(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", secret=secret, version=number)
     if security is None:
         return KafkaClient()
     return KafkaClient(

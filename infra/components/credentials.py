@@ -49,7 +49,8 @@ class Credentials(pulumi.ComponentResource):
             self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
         if access is not None and settings.history_server.enabled:
             self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
-        self.root = self._made(ROOT, "platform", {}, "root") if settings.security.spark else None
+        derives = settings.security.spark or settings.security.kafka
+        self.root = self._made(ROOT, "platform", {}, "root") if derives else None
         made_store = settings.result_store.enabled and settings.result_store.external is None
         made = None
         if made_store:

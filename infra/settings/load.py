@@ -152,6 +152,8 @@ def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:
 def _missing(settings: Settings) -> Iterator[str]:
     """Yield what pipelines ask for and the platform does not have."""
     security = settings.kafka.security
+    if settings.security.kafka and settings.kafka.external is not None:
+        yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
     if security is not None and settings.kafka.external is None:
         yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
     for name, one in settings.pipelines.items():

@@ -284,10 +284,14 @@ class Security(Section):
     Attributes:
         spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
             for a password.
-        rotation: raise it to have every derived secret anew.
+        kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
+        rotation: raise it to have every derived secret, and every certificate, anew.
+        authority: raise it to have them signed by another authority; the one before is believed for that long.
     """
 
     spark: bool = False
+    kafka: bool = False
+    authority: Annotated[int, Field(ge=0)] = 0
     rotation: Annotated[int, Field(ge=0)] = 0
 
 
