@@ -102,7 +102,7 @@ def test_the_job_that_gives_rights_reads_what_the_program_takes(tmp_path: Path) 
 
 def test_other_users_or_renewed_secrets_are_another_job() -> None:
     """A Job cannot be changed; the same one is not run again."""
-    others = [{"users": {}}, {"version": "1-0"}, {"grant_image": "registry.example/spark:2"}]
+    others: list[dict[str, Any]] = [{"users": {}}, {"version": "1-0"}, {"grant_image": "registry.example/spark:2"}]
     made = {
         grant_job(kafka(security=SECURITY.model_copy(update=change)))["metadata"]["name"]
         for change in ({}, {}, *others)
