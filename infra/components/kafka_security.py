@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -10,7 +11,6 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from effectively_once.sources.statement import topic_of
 from infra.certificates import Certificate, make_authority, sign
 from infra.components.clients import CA, KAFKA_SUFFIX, encoded, login
 from infra.components.derived import KEY, derive
@@ -21,6 +21,8 @@ from infra.values.kafka import Right, Security
 
 NODES, ADMIN, USERS, AUTHORITY = "kafka-tls", "kafka-admin-tls", "kafka-users", "platform-authority"
 MECHANISM: Final = "SCRAM-SHA-512"
+STATEMENTS: Final = ".sources"
+"""Behind the name of an input: the topic in which its sources say how far they are, as the library names it."""
 _READS: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 
 
@@ -35,7 +37,7 @@ def values(settings: Settings) -> Security | None:
         return None
     suffix = version(settings)
     return Security(
-        tls_secret=f"{NODES}-{suffix}",
+        tls_secret=_nodes_secret(settings),
         admin_secret=f"{ADMIN}-{suffix}",
         users_secret=f"{USERS}-{suffix}",
         users={one.identity: tuple(rights(one)) for one in settings.pipelines.values()},
@@ -49,7 +51,7 @@ def rights(pipeline: Pipeline) -> Iterator[Right]:
     own = f"{pipeline.identity}."
     makes = ("CREATE",) if pipeline.create_topic else ()
     yield Right(kind="topic", name=pipeline.topic, operations=(*_READS, *makes))
-    yield Right(kind="topic", name=topic_of(pipeline.topic), operations=(*_READS, *makes))
+    yield Right(kind="topic", name=f"{pipeline.topic}{STATEMENTS}", operations=(*_READS, *makes))
     yield Right(kind="topic", name=own, prefixed=True, operations=(*_READS, "WRITE", "CREATE"))
     yield Right(kind="transactional_id", name=own, prefixed=True, operations=("WRITE", "DESCRIBE"))
     # Groups of the library keep nothing: readers are told what they read.
@@ -70,12 +72,19 @@ def hosts(settings: Settings) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _nodes_secret(settings: Settings) -> str:
+    """Return its name, which differs when the names of nodes do: what was signed is kept, and lacks the new ones."""
+    names = hashlib.sha256("\n".join(hosts(settings)).encode()).hexdigest()[:8]
+    return f"{NODES}-{version(settings)}-{names}"
+
+
 class KafkaSecurity(pulumi.ComponentResource):
     """Secrets of nodes, of who gives rights, and of users; nothing where connections are plain.
 
     An authority and what it has signed are kept by the state, as passwords are. Another number gives others under
     another name, so that pods which use those of before go on until they are started anew. Whoever believes an
-    authority believes the one before it too.
+    authority believes the one before it and the next one, which is made ahead: nodes are started anew one by one, and
+    those of both numbers have to believe each other.
     """
 
     def __init__(
@@ -85,11 +94,11 @@ class KafkaSecurity(pulumi.ComponentResource):
         self._settings, self._after = settings, after
         if settings.security.kafka and root is not None:
             number = settings.security.authority
-            numbers = [number, *([number - 1] if number else [])]
+            numbers = [number, number + 1, *([number - 1] if number else [])]
             authorities = [self._authority(one).data for one in numbers]
             bundle = pulumi.Output.all(*authorities).apply(_bundle)
             suffix = version(settings)
-            self._signed(f"{NODES}-{suffix}", authorities[0], bundle, partial(_nodes, hosts(settings)))
+            self._signed(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
             self._signed(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
             users = [one.identity for one in settings.pipelines.values()]
             drawn = partial(_passwords, users, settings.security.rotation)

@@ -286,7 +286,8 @@ class Security(Section):
             for a password.
         kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
         rotation: raise it to have every derived secret, and every certificate, anew.
-        authority: raise it to have them signed by another authority; the one before is believed for that long.
+        authority: raise it by one to have them signed by another authority. The one before and the next are believed
+            with it, so that nodes of both numbers hear each other.
     """
 
     spark: bool = False

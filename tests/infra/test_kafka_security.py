@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from effectively_once.sources.statement import topic_of
 from infra.components import kafka_security
 from infra.settings import SettingsError
 from tests.charts.render import environment, render
 from tests.infra.platform import Deployed, crds, deploy, settings
 
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks", "create_topic": False}}
-NAMESPACE = "effectively-once"
+NOT_OURS = ("platform-root", "minio-root")
 
 
-def made(folder: Path, **security: Any) -> Deployed:
-    wanted = settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES)
+def made(folder: Path, external_access: Any = None, **security: Any) -> Deployed:
+    more = {"external_access": external_access} if external_access else {}
+    wanted = settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES, **more)
     return deploy(wanted, crds(folder))
+
+
+def secrets(folder: Path, **given: Any) -> dict[str, dict[str, str]]:
+    one = made(folder, **given)
+    return {name: data(one, name) for name in one.engine.of("Secret") if name not in NOT_OURS}
+
+
+def nodes(found: dict[str, dict[str, str]]) -> tuple[str, str]:
+    """Return name and certificate of the nodes."""
+    (name,) = (name for name in found if name.startswith("kafka-tls-"))
+    return name, found[name]["keystore.pem"]
+
+
+def field(certificate: str, name: str) -> str:
+    words = ["openssl", "x509", "-noout", f"-{name}", "-nameopt", "multiline"]
+    told = subprocess.run(words, input=certificate, capture_output=True, text=True, check=True).stdout
+    return told.rpartition("=")[2].strip()
+
+
+def signer(found: dict[str, dict[str, str]]) -> str:
+    return field(nodes(found)[1], "issuer")
+
+
+def believed(found: dict[str, dict[str, str]]) -> set[str]:
+    begin = "-----BEGIN"
+    return {field(begin + one, "subject") for one in found[nodes(found)[0]]["ca.crt"].split(begin)[1:]}
 
 
 def data(one: Deployed, name: str) -> dict[str, str]:
@@ -40,19 +69,34 @@ def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: 
 
 
 def test_certificates_and_authorities_survive_later_updates(tmp_path: Path) -> None:
-    secrets = made(tmp_path).engine.of("Secret")
-    for name in ("platform-authority-0", "kafka-tls-0-0", "kafka-admin-tls-0-0"):
-        assert secrets[name].ignore_changes == ("data",), name
+    found = made(tmp_path).engine.of("Secret")
+    for name in ("platform-authority-0", nodes(secrets(tmp_path))[0], "kafka-admin-tls-0-0"):
+        assert found[name].ignore_changes == ("data",), name
 
 
-def test_everybody_believes_one_authority_and_for_a_change_both(tmp_path: Path) -> None:
-    for number, believed in ((0, 1), (1, 2), (2, 2)):
-        one = made(tmp_path, authority=number)
-        names = (f"kafka-tls-{number}-0", f"kafka-admin-tls-{number}-0", "clicks-kafka")
-        bundles = {data(one, name)["ca.crt"] for name in names}
-        assert [bundle.count("BEGIN CERTIFICATE") for bundle in bundles] == [believed]
-        kept = {name for name in one.engine.of("Secret") if name.startswith("platform-authority")}
-        assert kept == {f"platform-authority-{n}" for n in range(max(0, number - 1), number + 1)}
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_nodes_of_an_authority_and_of_the_next_one_believe_each_other(tmp_path: Path, number: int) -> None:
+    """They are started anew one by one: a node alone is out of the quorum, and the next one is not begun."""
+    before, after = (secrets(tmp_path, authority=one) for one in (number, number + 1))
+    assert signer(before) == f"effectively-once effectively-once {number}"
+    assert {signer(before), signer(after)} <= believed(before) & believed(after)
+    for one in (before, after):
+        assert len({data["ca.crt"] for data in one.values() if "ca.crt" in data}) == 1, "everybody believes the same"
+
+
+def test_the_authority_before_the_last_one_is_believed_no_more(tmp_path: Path) -> None:
+    assert signer(secrets(tmp_path, authority=0)) not in believed(secrets(tmp_path, authority=2))
+    kept = {name for name in secrets(tmp_path, authority=2) if name.startswith("platform-authority")}
+    assert kept == {f"platform-authority-{number}" for number in (1, 2, 3)}
+
+
+def test_other_names_of_nodes_have_another_certificate(tmp_path: Path) -> None:
+    """What was signed is kept by the state: below the same name it would lack them for ever."""
+    outside = {"kafka": {"by": "LoadBalancer", "host": "kafka-{node}.example"}}
+    names = [nodes(secrets(tmp_path, external_access=way))[0] for way in ({}, outside, {})]
+    assert names[0] == names[2] != names[1]
+    values = made(tmp_path, external_access=outside).engine.of("Chart")["kafka"].inputs["values"]
+    assert values["security"]["tlsSecret"] == names[1]
 
 
 def test_no_key_of_an_authority_is_where_pods_mount_it(tmp_path: Path) -> None:
@@ -84,6 +128,12 @@ def test_a_pipeline_may_use_its_own_names_alone() -> None:
     assert not [one for one in rights if other.identity in one.name]
     reading = {(one.kind, one.name): one.operations for one in kafka_security.rights(other)}
     assert "CREATE" not in reading["topic", "clicks"], "it is somebody else's to make"
+
+
+def test_a_pipeline_reads_what_its_sources_say_of_themselves() -> None:
+    own = settings(pipelines=PIPELINES).pipelines["clicks"]
+    named = {(one.kind, one.name): one.operations for one in kafka_security.rights(own)}
+    assert named["topic", topic_of("clicks")] == named["topic", "clicks"]
 
 
 def test_drivers_log_in_and_are_started_anew_for_another_password(tmp_path: Path) -> None:
