@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from effectively_once.operate.grant import read
+from effectively_once.operate.grant import Grants
+from effectively_once.operate.grants_file import read_grants
 from infra.values.kafka import External, KafkaValues, Right, Security
 from tests.charts.policies import Endpoint, allowed
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
@@ -90,7 +91,7 @@ def test_the_job_that_gives_rights_reads_what_the_program_takes(tmp_path: Path) 
     text = objects.one("ConfigMap", "kafka-grants")["data"]["grants.json"]
     (tmp_path / "grants.json").write_text(text)
     (tmp_path / "orders").write_text("x")
-    grants, _ = read(tmp_path / "grants.json", tmp_path)
+    grants, _ = read_grants(Grants, tmp_path / "grants.json", tmp_path)
     (right,) = grants.users["orders"]
     assert json.loads(right.model_dump_json()) == json.loads(RIGHT.model_dump_json())
     assert grants.bootstrap == f"kafka.{NAMESPACE}.svc:9094"

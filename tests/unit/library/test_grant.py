@@ -12,7 +12,8 @@ from confluent_kafka.admin import AclBinding, AclBindingFilter
 
 from effectively_once.errors import AccessError, SettingsError, UnreachableError
 from effectively_once.operate import grant as module
-from effectively_once.operate.grant import Grants, Right, grant, main, read
+from effectively_once.operate.grant import Grants, Right, grant, main
+from effectively_once.operate.grants_file import read_grants
 
 OWN = Right(kind="topic", name="orders.", prefixed=True, operations=("READ", "WRITE"))
 INPUT = Right(kind="topic", name="events", operations=("READ",))
@@ -125,7 +126,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_file_and_the_passwords_beside_it_are_read(file: Path) -> None:
-    grants, passwords = read(file, file.parent)
+    grants, passwords = read_grants(Grants, file, file.parent)
     assert (grants.users, passwords) == ({"orders": (OWN,)}, {"orders": "s3cret"})
 
 
@@ -141,7 +142,7 @@ def test_the_file_and_the_passwords_beside_it_are_read(file: Path) -> None:
 def test_what_cannot_be_read_is_refused_before_anything_is_given(change: Any, says: str, file: Path) -> None:
     change(file)
     with pytest.raises(SettingsError, match=says) as refused:
-        read(file, file.parent)
+        read_grants(Grants, file, file.parent)
     assert "s3cret" not in str(refused.value)
 
 

@@ -107,7 +107,7 @@ def test_requests_are_signed_for_the_region_of_the_environment(
 
 def test_keys_of_a_session_go_with_its_token(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with_keys(monkeypatch, **{s3_client.SESSION_TOKEN: "of-a-session"})
-    serve(server).check()
+    serve(server).check("x/head.json")
     assert server.query("GET")["X-Amz-Security-Token"] == "of-a-session"
 
 
@@ -123,8 +123,8 @@ def test_a_pods_token_is_exchanged_once_for_credentials_of_its_role(
 ) -> None:
     with_token(server, monkeypatch, tmp_path)
     store = serve(server)
-    store.check()
-    store.check()
+    store.check("x/head.json")
+    store.check("x/head.json")
     sts, s3 = server.query("POST"), server.query("GET")
     assert (sts["RoleArn"], sts["WebIdentityToken"]) == ("arn:aws:iam::1:role/pipelines", TOKEN)
     assert (s3["X-Amz-Credential"].split("/")[0], s3["X-Amz-Security-Token"]) == ("ASSUMED", "assumed-token")
@@ -137,7 +137,7 @@ def test_a_refused_token_is_named_by_its_file_and_not_shown(
     with_token(server, monkeypatch, tmp_path)
     server.refuses = True
     with pytest.raises(AccessError, match=r"not exchanged for credentials.*/token") as refused:
-        serve(server).check()
+        serve(server).check("x/head.json")
     assert TOKEN not in str(refused.value)
     assert refused.value.__suppress_context__, "the client's words have the token in them"
 
@@ -176,10 +176,10 @@ def test_a_store_with_a_certificate_of_its_own_is_believed_where_that_is_named(
     with_keys(monkeypatch, **({s3_client.CERTIFICATES: str(own_authority)} if trusted else {}))
     store = serve(server, "https")
     if trusted:
-        store.check()
+        store.check("x/head.json")
         return
     with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
-        store.check()
+        store.check("x/head.json")
 
 
 def test_certificates_that_cannot_be_read_are_refused_before_anything_is_asked(

@@ -65,7 +65,7 @@ class Preflight:
             PipelineError: Unreachable, Access, Source or Sink, each with what to do.
 
         """
-        S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
+        S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check(self.layout.head)
         topic_ids = self.source.topic_ids()
         topic_ids |= {f"{STATEMENTS}{name}": identity for name, identity in self.source.statements_ids().items()}
         set_to = self.source.topic_settings()

@@ -25,10 +25,11 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from effectively_once.errors import PipelineError, SettingsError, UnreachableError
+from effectively_once.errors import PipelineError, UnreachableError
 from effectively_once.kafka_client import client_config, refusal
+from effectively_once.operate.grants_file import read_grants
 
 ITERATIONS: Final = 4096
 """Of SCRAM; what Kafka asks for at least. Passwords are drawn, so more would protect nothing."""
@@ -121,30 +122,6 @@ def _only(one: AclBinding) -> AclBindingFilter:
     )
 
 
-def read(path: Path, folder: Path) -> tuple[Grants, dict[str, str]]:
-    """Read the file, and the password of each user that it names.
-
-    Raises:
-        SettingsError: naming the file; never a password.
-
-    """
-    try:
-        grants = Grants.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise SettingsError(f"grants cannot be read: {error}", str(path), "Correct it.") from None
-    passwords = {}
-    for user in grants.users:
-        try:
-            passwords[user] = (folder / user).read_text(encoding="utf-8").rstrip("\n")
-        except OSError as error:
-            raise SettingsError(
-                f"the password of user {user} cannot be read: {error.strerror}", str(folder / user), "Mount it."
-            ) from None
-        if not passwords[user]:
-            raise SettingsError(f"the password of user {user} is empty", str(folder / user), "Write one.")
-    return grants, passwords
-
-
 def _patiently(work: Callable[[], None], bootstrap: str, deadline_s: float) -> None:
     until = time.monotonic() + deadline_s
     while True:
@@ -169,7 +146,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--deadline-s", type=float, default=300.0, help="seconds that brokers may take to answer")
     given = parser.parse_args(argv)
     try:
-        grants, passwords = read(given.file, given.passwords)
+        grants, passwords = read_grants(Grants, given.file, given.passwords)
         admin = AdminClient(client_config(grants.bootstrap))
         _patiently(lambda: grant(admin, grants, passwords, print), grants.bootstrap, given.deadline_s)
     except PipelineError as error:

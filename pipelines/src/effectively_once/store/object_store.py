@@ -119,10 +119,15 @@ class S3ObjectStore:
                 points.reach("put_done", key=key)
                 return written
 
-    def check(self) -> None:
-        """Fail early and clearly: store unreachable, credentials wrong, bucket missing."""
-        # A GET of any name: its refusal says in a body why, and a missing object is as good an answer as a found one.
-        self._asked("GET", "check")
+    def check(self, key: str) -> None:
+        """Fail early and clearly: store unreachable, credentials wrong, bucket missing.
+
+        Args:
+            key: a name that this client has to be let read.
+
+        """
+        # Its refusal says in a body why, and a missing object is as good an answer as a found one.
+        self._asked("GET", key)
 
     def names(self, prefix: str) -> Iterator[str]:
         """Yield the names of all objects below a prefix, in order: for checkpoints and tools, never for state (R5)."""

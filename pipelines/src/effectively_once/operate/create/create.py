@@ -14,6 +14,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -258,8 +259,8 @@ class KafkaCluster:
         raise SinkError(f"Kafka refuses: {error.str()}", where, "Correct it, then run this again.")
 
 
-def make_bucket(client: Any, bucket: str, event_log: bool) -> None:
-    """Make a bucket unless it exists, with the folder of event logs when asked; `client` is a `minio.Minio`.
+def make_bucket(client: Any, bucket: str, folder: str | None = None) -> None:
+    """Make a bucket unless it exists, with a folder of event logs when asked; `client` is a `minio.Minio`.
 
     Raises:
         NotYetError: the store does not answer.
@@ -269,8 +270,8 @@ def make_bucket(client: Any, bucket: str, event_log: bool) -> None:
     try:
         if not client.bucket_exists(bucket):
             _make_unless_made(client, bucket)
-        if event_log:
-            client.put_object(bucket, EVENT_LOG, io.BytesIO(b""), 0)
+        if folder is not None:
+            client.put_object(bucket, folder, io.BytesIO(b""), 0)
     except S3Error as error:
         _refused(error, bucket)
     except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
@@ -306,6 +307,7 @@ def create(
     deadline_s: float,
     source_partitions: int | None = None,
     event_log_bucket: str | None = None,
+    event_log_folder: str = EVENT_LOG,
     needs: Needs = NOTHING,
     say: Callable[[str], object] = lambda _: None,
 ) -> None:
@@ -330,6 +332,7 @@ def create(
         deadline_s=deadline_s,
         source_partitions=source_partitions,
         event_log_bucket=event_log_bucket,
+        event_log_folder=event_log_folder,
         say=say,
     )
     for name, shape in job.pipeline.tables.items():
@@ -361,6 +364,7 @@ def create_needed(
     deadline_s: float,
     source_partitions: int | None = None,
     event_log_bucket: str | None = None,
+    event_log_folder: str = EVENT_LOG,
     say: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Make buckets, topics and what a job needs beside its sinks.
@@ -373,6 +377,7 @@ def create_needed(
         deadline_s: seconds for buckets, for topics and for tables.
         source_partitions: None: the source is there, and its partitions are those of the topics that are needed.
         event_log_bucket: gets a folder for Spark's event logs.
+        event_log_folder: its name, with a slash at the end.
         say: told what is there.
 
     Raises:
@@ -381,8 +386,9 @@ def create_needed(
     """
     client = _store(settings)
     for bucket in dict.fromkeys([settings.s3_bucket, *([event_log_bucket] if event_log_bucket else [])]):
-        log = bucket == event_log_bucket
-        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
+        folder = event_log_folder if bucket == event_log_bucket else None
+        made = partial(make_bucket, client, bucket, folder)
+        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, made)
         say(f"bucket {bucket} is there")
     broker = KafkaCluster(settings.kafka_bootstrap)
     of_source = tuple({**BOUNDS, **needs.config}.items())
@@ -432,6 +438,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--source-partitions", type=_number, help="make the source too, with so many partitions")
     parser.add_argument("--replication", type=_number, default=1, help="copies of every topic")
     parser.add_argument("--event-log-bucket", help="bucket that gets a folder for Spark's event logs")
+    parser.add_argument("--event-log-folder", default=EVENT_LOG, help="its name, with a slash at the end")
     parser.add_argument("--deadline-s", type=float, default=300.0, help="seconds for bucket and for topics")
     given = parser.parse_args(argv)
     try:
@@ -440,6 +447,7 @@ def main(argv: Sequence[str]) -> int:
             "deadline_s": given.deadline_s,
             "source_partitions": given.source_partitions,
             "event_log_bucket": given.event_log_bucket,
+            "event_log_folder": given.event_log_folder,
             "say": lambda line: sys.stdout.write(line + "\n"),
         }
         settings = load(given.settings)
