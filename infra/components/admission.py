@@ -14,6 +14,7 @@ from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy
 
 from infra.components.clients import DATABASE_CA, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components.object_security import SUFFIX as OBJECT_STORE_SUFFIX
 from infra.components.release import FORCE, labels
 from infra.components.spark_secrets import SUFFIX as SPARK_SUFFIX
 from infra.components.streaming_pipeline import kubernetes_name
@@ -27,7 +28,8 @@ MISSING: Final = (
 )
 PIPELINE: Final = "effectively-once/pipeline"
 SHARED: Final = (OBJECT_STORE, DATABASE, OBJECT_STORE_CA, DATABASE_CA)
-OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in ("-environment", KAFKA_SUFFIX, SPARK_SUFFIX))
+SUFFIXES: Final = ("-environment", KAFKA_SUFFIX, OBJECT_STORE_SUFFIX, SPARK_SUFFIX)
+OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in SUFFIXES)
 """Secrets that every driver may use, and those of one pipeline."""
 _OWN: Final = f"has(o.metadata.labels) && o.metadata.labels[?'{PIPELINE}'].orValue('') == variables.pipeline"
 

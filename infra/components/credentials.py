@@ -45,11 +45,13 @@ class Credentials(pulumi.ComponentResource):
         else:
             access = self._made(OBJECT_STORE_ROOT, "minio", {"rootUser": USER}, "rootPassword")
             keys = {"AWS_ACCESS_KEY_ID": "rootUser", "AWS_SECRET_ACCESS_KEY": "rootPassword"}
-        if access is not None:
+        security = settings.security
+        # Where pipelines have keys of their own, the owner's are for tools outside the cluster.
+        if access is not None and not security.object_store:
             self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
-        if access is not None and settings.history_server.enabled:
+        if access is not None and (settings.history_server.enabled or security.object_store):
             self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
-        derives = settings.security.spark or settings.security.kafka
+        derives = security.spark or security.kafka or security.object_store
         self.root = self._made(ROOT, "platform", {}, "root") if derives else None
         made_store = settings.result_store.enabled and settings.result_store.external is None
         made = None

@@ -15,8 +15,17 @@ from typing import Any
 import pulumi
 
 from effectively_once.pipeline.settings import PipelineSettings
-from infra.components import clients, kafka, network, object_store, own_secret, result_store, spark_secrets
-from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components import (
+    clients,
+    kafka,
+    network,
+    object_security,
+    object_store,
+    own_secret,
+    result_store,
+    spark_secrets,
+)
+from infra.components.credentials import DATABASE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
@@ -92,14 +101,18 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         ),
         driver=Driver(**pipeline.driver.model_dump(exclude_none=True)),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
-        credentials_secret=OBJECT_STORE,
+        credentials_secret=object_security.secret(settings, name),
         database_secret=DATABASE if database else None,
         kafka_client=clients.kafka(settings, name),
         s3=clients.object_store(settings),
         database_client=clients.database(settings, pipeline),
         spark_conf=pipeline.spark_conf,
         spark_secret=spark_secrets.values(settings, name),
-        event_log=EventLog(enabled=settings.history_server.enabled, bucket=settings.object_store.bucket),
+        event_log=EventLog(
+            enabled=settings.history_server.enabled,
+            bucket=settings.object_store.bucket,
+            folder=object_security.event_log_folder(settings, name),
+        ),
         source=Source(
             create=pipeline.create_topic,
             partitions=pipeline.partitions,

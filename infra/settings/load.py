@@ -154,6 +154,8 @@ def _missing(settings: Settings) -> Iterator[str]:
     security = settings.kafka.security
     if settings.security.kafka and settings.kafka.external is not None:
         yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
+    if settings.security.object_store and settings.object_store.external is not None:
+        yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
     if security is not None and settings.kafka.external is None:
         yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
     for name, one in settings.pipelines.items():

@@ -61,12 +61,14 @@ class S3Client(Part):
         session_token: the Secret of the credentials has AWS_SESSION_TOKEN too.
         certificates: Secret of the release's namespace with `ca.crt`, where the store's certificate is its own.
         web_identity: in the place of keys; the Secret of credentials is not used then.
+        version: differs when the Secret's values do: pods are started anew.
     """
 
     region: Region = REGION
     session_token: bool = False
     certificates: KubernetesName | None = None
     web_identity: WebIdentity | None = None
+    version: str | None = None
 
 
 class DatabaseClient(Part):

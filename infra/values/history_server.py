@@ -18,6 +18,7 @@ class HistoryServerValues(Values):
     Attributes:
         s3_endpoint: http://host:port or https://host:port of the object store.
         bucket: event logs lie below `spark-events/` in it.
+        folders: below that, one for each pipeline; none: all are in `spark-events/` itself.
         credentials_secret: Secret of the release's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
         s3: how the object store is spoken to.
         update_interval_s: how often it looks for new logs.
@@ -29,6 +30,7 @@ class HistoryServerValues(Values):
 
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    folders: tuple[KubernetesName, ...] = ()
     credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
     s3: S3Client = S3Client()
     update_interval_s: Annotated[int, Field(ge=1)] = 20

@@ -54,10 +54,17 @@ class Executors(Part):
 
 
 class EventLog(Part):
-    """Spark's event log, for the history server; `bucket` None takes the pipeline's own."""
+    """Spark's event log, for the history server.
+
+    Attributes:
+        enabled: there is one.
+        bucket: None takes the pipeline's own.
+        folder: below `spark-events/` in it, for this pipeline alone; None: `spark-events/` itself.
+    """
 
     enabled: bool = False
     bucket: BucketName | None = None
+    folder: KubernetesName | None = None
 
 
 class Source(Part):

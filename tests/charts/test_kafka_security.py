@@ -10,22 +10,15 @@ import pytest
 
 from effectively_once.operate.grant import Grants
 from effectively_once.operate.grants_file import read_grants
-from infra.values.kafka import External, KafkaValues, Right, Security
+from infra.values.kafka import External, KafkaValues
 from tests.charts.policies import Endpoint, allowed
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
 from tests.charts.restricted import violations
 from tests.charts.samples import IMAGE
+from tests.charts.samples import KAFKA_SECURITY as SECURITY
 from tests.charts.test_kafka import properties
 
-RIGHT = Right(kind="topic", name="orders.", prefixed=True, operations=("READ", "WRITE"))
-SECURITY = Security(
-    tls_secret="kafka-tls",
-    admin_secret="kafka-admin",
-    users_secret="kafka-users",
-    users={"orders": (RIGHT,)},
-    grant_image="registry.example/spark:1",
-    version="0-0",
-)
+(RIGHT,) = SECURITY.users["orders"]
 OUTSIDE = External(by="LoadBalancer", host="kafka-{node}.example", port=9092)
 
 

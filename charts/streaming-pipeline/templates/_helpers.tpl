@@ -235,6 +235,9 @@ metadata:
     {{- with $root.Values.kafkaClient.version }}
     checksum/kafka-client: {{ . | quote }}
     {{- end }}
+    {{- with $root.Values.s3.version }}
+    checksum/object-store: {{ . | quote }}
+    {{- end }}
     {{- with .metricsPort }}
     # What Prometheus' usual discovery of pods looks for.
     prometheus.io/scrape: "true"
@@ -299,6 +302,7 @@ containers:
       {{- end }}
       {{- if .Values.eventLog.enabled }}
       - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
+      - --event-log-folder={{ include "event-log-folder" . }}/
       {{- end }}
     env: {{- include "credentials" . | nindent 6 }}
       {{- include "extra-path" . | nindent 6 }}

@@ -66,7 +66,7 @@ spark.org.effectivelyonce.ui.PasswordFilter.param.file: /var/run/effectively-onc
 # For the history server. A stream has no end, so the log is cut into files, each of which is readable when it is
 # closed; credentials come from the environment.
 spark.eventLog.enabled: "true"
-spark.eventLog.dir: s3a://{{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}/spark-events
+spark.eventLog.dir: s3a://{{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}/{{ include "event-log-folder" . }}
 spark.eventLog.rolling.enabled: "true"
 spark.eventLog.rolling.maxFileSize: 10m
 spark.hadoop.fs.s3a.endpoint: {{ .Values.settings.s3_endpoint }}
@@ -79,6 +79,10 @@ spark.hadoop.fs.s3a.aws.credentials.provider: {{ include "s3a-credentials" . }}
 
 {{- define "whole-spark-conf" -}}
 {{- merge (dict) .Values.sparkConf (include "spark-conf" . | fromYaml) | toYaml }}
+{{- end }}
+
+{{- define "event-log-folder" -}}
+spark-events{{ with .Values.eventLog.folder }}/{{ . }}{{ end }}
 {{- end }}
 
 {{- /*
