@@ -49,15 +49,10 @@ def kubernetes_name(pipeline: Pipeline) -> str:
 def code(settings: Settings, pipeline: Pipeline) -> tuple[str, str]:
     """Return the image with a pipeline's code, and a digest (sha256, hex) of all its code, which epochs pin (R3)."""
     images = settings.images
-    if pipeline.wheel is not None:
-        image = images.jobs[pipeline.wheel]
-        # The tag is a hash of the library's wheel and the user's; the registry before it changes nothing.
-        digest = _sha256(image.rpartition("/")[2])
-    elif pipeline.image is not None:
-        image, digest = pipeline.image, _sha256(pipeline.image)
-    else:
-        # Likewise: the tag stands for the wheel where the builder left no digest.
-        image, digest = images.spark, images.wheel_digest or _sha256(images.spark)
+    image = pipeline.image or (images.spark if pipeline.wheel is None else images.jobs[pipeline.wheel])
+    # The tag is a hash of all that is in it; the registry before it changes nothing. Whichever setting names an image,
+    # its digest is the same, so that an image of before finishes the epoch that it declared.
+    digest = _sha256(image.rpartition("/")[2])
     if pipeline.extra_files:
         digest = _sha256(digest + json.dumps(pipeline.extra_files, sort_keys=True))
     return image, digest

@@ -217,7 +217,8 @@ def images_from(environment: Mapping[str, str]) -> dict[str, str]:
         ) from error
     if not isinstance(found, dict):
         raise SettingsError([f"images: {name} (from {IMAGES_VARIABLE}) holds no references by name"])
-    return found
+    # Earlier versions wrote a digest among the references.
+    return {key: reference for key, reference in found.items() if key != "wheel-digest"}
 
 
 def plain(key: str, text: str) -> object:

@@ -369,7 +369,8 @@ class Pipeline(Section):
         module: a program of its own that is run with the settings file, instead of the declared job's driver.
         job_settings: what such a program, or the job, reads in that file beside the pipeline's settings.
         wheel: name of a wheel of yours that `make images WHEEL=` has put into an image: that image is run.
-        image: whole reference of an image that you built from ours; its tag has to be another one for other content.
+        image: whole reference of an image that you built from ours, or of one that ran here before; its tag has to be
+            another one for other content.
         topic: read; `<pipeline_prefix>events` unless set.
         create_topic: make the topic, with `partitions` and `replication` copies.
         replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
@@ -433,7 +434,6 @@ class Images(Section):
     """Whole references of our images.
 
     Attributes:
-        wheel_digest: sha256 of the wheel in `spark`, None where it is unknown.
         jobs: images with a wheel of yours more, by its name; as a key of `images` it is `job-<name>`.
     """
 
@@ -445,7 +445,6 @@ class Images(Section):
     minio: Annotated[str, Field(pattern=r"^\S+$")]
     postgres: Annotated[str, Field(pattern=r"^\S+$")]
     jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
-    wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     def references(self) -> dict[str, str]:
         """Return them flat, as stack outputs and bundles tell them: by the names that the setting `images` knows."""

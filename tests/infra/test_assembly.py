@@ -222,6 +222,23 @@ def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(env
     assert pushed["clicks"]["wheelDigest"] == here["clicks"]["wheelDigest"]
 
 
+def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it(environment: dict[str, str]) -> None:
+    """So rollback is one setting, for all pipelines, for one, or for those of a wheel."""
+
+    def digest(one: dict[str, Any], **images: str) -> str:
+        wanted = settings(pipelines={"user_counts": {"job": "own", **one}}, images=images)
+        told: str = deploy(wanted, environment).engine.of("Chart")["user-counts"].inputs["values"]["wheelDigest"]
+        return told
+
+    before, pushed = "effectively-once-spark:before", "registry.example/a/effectively-once-spark:before"
+    declared = digest({}, spark=before)
+    assert digest({}, spark="effectively-once-spark:after") != declared
+    assert digest({}, spark=pushed) == declared
+    assert digest({"image": before}) == digest({"image": pushed}) == declared
+    wheel = "effectively-once-job-clicks:before"
+    assert digest({"wheel": "clicks"}, **{"job-clicks": wheel}) == digest({"image": wheel}) != declared
+
+
 def test_files_beside_the_image_are_pinned_too(environment: dict[str, str]) -> None:
     digests = {
         deploy(settings(pipelines={"user_counts": {"extra_files": files}}), environment)

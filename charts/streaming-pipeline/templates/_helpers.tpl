@@ -302,7 +302,10 @@ containers:
       {{- end }}
       {{- if .Values.eventLog.enabled }}
       - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
+      {{- if .Values.eventLog.folder }}
+      # An image of before does not know it.
       - --event-log-folder={{ include "event-log-folder" . }}/
+      {{- end }}
       {{- end }}
     env: {{- include "credentials" . | nindent 6 }}
       {{- include "extra-path" . | nindent 6 }}
