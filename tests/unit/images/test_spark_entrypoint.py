@@ -115,6 +115,19 @@ def test_an_executor_gets_its_options_each_as_one_word_and_its_place_in_the_appl
     }
 
 
+def test_an_executor_that_has_a_secret_in_a_file_is_told_the_kind_of_its_master(start: Start) -> None:
+    """Else Spark does not read the file (`SecurityManager.secretKeyFromFile`), and the executor ends."""
+    secret = {
+        "SPARK_JAVA_OPT_0": "-Dspark.authenticate=true",
+        "SPARK_JAVA_OPT_1": "-Dspark.authenticate.secret.file=/s",
+    }
+    words = start("executor", **EXECUTOR, **secret).stdout.splitlines()
+    (master,) = (word for word in words if word.startswith("-Dspark.master="))
+    assert master.startswith("-Dspark.master=k8s://")
+    assert words.index(master) < words.index("-cp")
+    assert "spark.master" not in start("executor", **EXECUTOR, SPARK_JAVA_OPT_0="-Dspark.authenticate=true").stdout
+
+
 def test_an_executor_without_options_starts_as_well(start: Start) -> None:
     ended = start("executor", **EXECUTOR)
     assert ended.returncode == 0, ended.stderr
