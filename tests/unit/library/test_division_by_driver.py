@@ -90,7 +90,7 @@ def test_a_driver_that_stops_between_two_parts_leaves_the_rest_to_the_next_one()
 
 
 def test_the_rest_is_declared_by_who_takes_it() -> None:
-    """With its version, its bound, and the tables that it finds."""
+    """With its version, what that runs on, its bound, and the tables that it finds."""
     world = divided()
     first = reading(world)
     first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
@@ -100,9 +100,10 @@ def test_the_rest_is_declared_by_who_takes_it() -> None:
     second = MemoryDriver(world, MENDED)
     second.recover()
     rest = history(world)[1:]
-    assert [(record.wheel_digest, record.settings_digest, record.bytes_max) for record in rest] == [
-        (MENDED, second.job.digest, None)
+    assert [(record.wheel_digest, record.runtime, record.settings_digest, record.bytes_max) for record in rest] == [
+        (MENDED, second.runtime, second.job.digest, None)
     ]
+    assert second.runtime != first.runtime == history(world)[0].runtime
 
 
 def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:

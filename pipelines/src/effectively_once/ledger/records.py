@@ -14,15 +14,15 @@ Ranges = dict[str, dict[str, tuple[int, int]]]
 Offsets = dict[str, dict[str, int]]
 """Topic -> partition -> offset."""
 
-FORMAT = 4
+FORMAT = 5
 """What this version writes."""
 
 SEALED = 3
 """Since this format head has a checksum."""
 
-READABLE = (2, SEALED, FORMAT)
-"""What it reads. Formats 2 and 3 have digests of another form, format 2 has no checksums. Format 1 had other digests
-still, and no `merged`, `catalog`, `ms` and `bytes`.
+READABLE = (2, SEALED, 4, FORMAT)
+"""What it reads. Formats 2 to 4 pin no runtime. Formats 2 and 3 have digests of another form, format 2 has no
+checksums. Format 1 had other digests still, and no `merged`, `catalog`, `ms` and `bytes`.
 """
 
 
@@ -185,11 +185,26 @@ class Declaration(Sparse):
             (`effectively-once accept-loss`). None for every other epoch.
         tried: tables that rows are tried on before any is shown, as somebody added constraints to them. What these
             refuse is recorded, so a constraint that goes or comes changes nothing for a repeat.
+        runtime: what the content depends on beside the wheel: component -> version. Empty in what older versions wrote,
+            and where an operator's command has no such thing.
 
     """
 
     OPTIONAL = frozenset(
-        {"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried", "bytes_max", "reads", "after", "came"}
+        {
+            "shown",
+            "anew",
+            "repairs",
+            "clock",
+            "abandoned",
+            "lost",
+            "tried",
+            "bytes_max",
+            "reads",
+            "after",
+            "came",
+            "runtime",
+        }
     )
 
     epoch: int
@@ -213,6 +228,7 @@ class Declaration(Sparse):
     reads: Ranges = {}
     after: dict[str, Place] = {}
     came: dict[str, Rows] = {}
+    runtime: dict[str, str] = {}
 
     @property
     def decides(self) -> int | None:
