@@ -89,6 +89,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 idle_ms=pipeline.idle_ms,
                 sources=pipeline.sources or None,
                 hold_max_ms=pipeline.hold_max_ms,
+                held_rows_max=pipeline.held_rows_max,
                 shard_bytes_max=pipeline.shard_bytes_max,
                 trusted_constraints=pipeline.trusted_constraints or None,
                 database=database.endpoint if database else None,

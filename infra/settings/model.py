@@ -410,6 +410,7 @@ class Pipeline(Section):
     idle_ms: Annotated[int, Field(ge=1)] | None = None
     sources: tuple[str, ...] = ()
     hold_max_ms: Annotated[int, Field(ge=1)] | None = None
+    held_rows_max: Annotated[int, Field(ge=1, le=1 << 40)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     shard_bytes_max: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = None
     trusted_constraints: tuple[str, ...] = ()

@@ -52,10 +52,10 @@ func replay(sends []*Send, chain, settings Row, answer *Answer) map[string]Due {
 	reached, before, unread, shown := none, none, len(sends), map[string]int64{}
 	for n, one := range epochs {
 		record := as[Row](one)
-		epoch, watermark, clocked := number(record["epoch"]), number(record["watermark_ms"]), record["clock"] != nil
+		epoch, watermark, clock := number(record["epoch"]), number(record["watermark_ms"]), as[Row](record["clock"])
 		answer.demand(epoch == int64(n), "chain", "epoch %v is the one of place %d", record["epoch"], n)
 		read, keeps, slowest := take(sends, record, number(head["format"]), ends, shown, answer)
-		wanted := map[bool]int64{true: max(before, slowest), false: reached}[keeps || clocked]
+		wanted := map[bool]int64{true: max(before, slowest, number(map[bool]any{false: clock["forced_ms"]}[keeps])), false: reached}[keeps || clock != nil]
 		answer.demand(watermark == wanted, "chain", "epoch %d: the watermark is %v, due is %d", epoch, record["watermark_ms"], wanted)
 		passed := func(start int64) bool { return watermark != none && start+length+lateness <= watermark }
 		for at, count := range open {
@@ -71,7 +71,7 @@ func replay(sends []*Send, chain, settings Row, answer *Answer) map[string]Due {
 		counts := map[string]int64{"in": int64(len(read))}
 		for _, send := range read {
 			start, id := send.time-((send.time%length)+length)%length, as[string](send.row["id"])
-			if last, there := shown[send.place]; clocked && !send.malformed && (!there || last < send.time) {
+			if last, there := shown[send.place]; clock != nil && !send.malformed && (!there || last < send.time) {
 				shown[send.place] = send.time
 			}
 			switch {

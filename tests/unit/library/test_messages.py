@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+import tracemalloc
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -184,3 +185,21 @@ def test_an_id_that_is_no_text_is_told_as_none() -> None:
         }
     )
     assert [content(message)["id"] for message in dead_letters(two, 0)] == ["ok", None]
+
+
+@pytest.mark.parametrize("kind", ["rows", "dead letters"])
+def test_messages_take_no_more_memory_than_their_bytes(kind: str) -> None:
+    """A shard holds all of its epoch at once, results of all windows that close together among them."""
+    number = 2_000
+    columns = {"v": pa.array(["x"] * number), "reason": pa.array(["why"] * number)}
+    table = pa.concat_tables([row(v=["x"])] * number).select([*SOURCE])
+    table = pa.table({**dict(zip(SOURCE, table.columns, strict=True)), **columns, "value": pa.array([b"x"] * number)})
+    tracemalloc.start()
+    try:
+        made = dead_letters(table, 7) if kind == "dead letters" else messages(ToKafka("k"), table, 7)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(made) == number
+    # Of each message an object of bytes, a pair, and a place in the list.
+    assert taken / number < sum(len(line) for _, line in made) / number + 200

@@ -11,6 +11,7 @@ Where state is Spark's own, its operators stand between the two (`stateful_step`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -123,7 +124,14 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
         "shown_ms": {} if task.declaration.clock is None else shown(whole),
+        "excess_ms": None if known is None else _excess_ms(step, known),
     }
+
+
+def _excess_ms(step: ShardStep, known: catalog.Catalog) -> int | None:
+    """Return up to which time a catalog holds too much. Most are too small for that to be counted."""
+    small = len(known) <= step.task.settings.held_rows_max
+    return None if small else step.excess_ms(known.held(step.task.front_ms))
 
 
 def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
@@ -181,11 +189,13 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches([batch.select(columns.names) for batch in batches], columns)
     yield from table.filter(pc.equal(table["kind"], "shard")).to_batches()
     partial = table.filter(pc.equal(table["kind"], "partial"))
+    held: Counter[int] = Counter()
     for each in pipeline.windows:
         mine = _of(each, partial.filter(pc.equal(partial["of"], each.name)))
         delta = long_texts.ordered(windows.grouped(mine, windows.merges(each.values)), windows.GROUP)
         before = step.window_state(each)
         step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, each.values))
+        held.update(before.held(pinned.watermark_ms, step.task.front_ms))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
         # The others are dead letters of the first step.
         results = refusals.results_without(step, each, windows.final_of(final, each.values)[0])
@@ -194,7 +204,7 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
         if each.totals is not None:
             yield from _carried(pipeline, "total", each, totals(each, final))
         step.merge(each.name, windows.canonical)
-    yield from _told(pipeline, step.summary())
+    yield from _told(pipeline, step.summary(excess_ms=step.excess_ms(held)))
 
 
 def totals(each: Windowed, results: pa.Table) -> pa.Table:

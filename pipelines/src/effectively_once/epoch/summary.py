@@ -130,6 +130,7 @@ class Summary:
         times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
         known: Counter[str] = Counter()
         shown: Times = {}
+        excess = (note["excess_ms"] for _, note in self._notes if note.get("excess_ms") is not None)
         for note in decided:
             known.update(note["catalog"])
             shown = latest(shown, note.get("shown_ms", {}))
@@ -145,6 +146,7 @@ class Summary:
             ms=self.ms,
             shown_ms=shown,
             left={shard: note["left"] for shard, note in self._notes if "left" in note},
+            excess_ms=max(excess, default=None),
             came={shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note},
         )
 

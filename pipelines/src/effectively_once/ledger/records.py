@@ -131,15 +131,29 @@ class Clock(Sparse):
             None of one that has not said how far it is.
         released: sources that nobody waits for: for `hold_max_ms` they have said no later time, and none of theirs was
             read.
+        forced_ms: who is behind this time is not waited for: more was held for them than a shard may hold
+            (`held_rows_max`). None of nearly all epochs.
 
     """
 
-    OPTIONAL = frozenset({"sources", "released"})
+    OPTIONAL = frozenset({"sources", "released", "forced_ms"})
 
     shown: Times = {}
     idle: dict[str, list[str]] = {}
     sources: dict[str, int | None] = {}
     released: tuple[str, ...] = ()
+    forced_ms: int | None = None
+
+    @property
+    def front_ms(self) -> int | None:
+        """How far the partition has come that is furthest ahead, of those that are not idle; None where none shows."""
+        times = (
+            time
+            for topic, partitions in self.shown.items()
+            for partition, time in partitions.items()
+            if partition not in self.idle.get(topic, [])
+        )
+        return max(times, default=None)
 
 
 class Loss(Record):
@@ -309,10 +323,12 @@ class EpochRecord(Declaration):
             there is a clock.
         left: the first row of each shard that it did not take, as its input was too large: the next epoch takes the
             rest. Empty of nearly all epochs.
+        excess_ms: before this time a shard held more than it may for those who are behind: the next epoch does not wait
+            for them. None of nearly all epochs.
 
     """
 
-    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left"}
+    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left", "excess_ms"}
 
     generation: int
     counts: Counts
@@ -325,6 +341,7 @@ class EpochRecord(Declaration):
     before: str | None = None
     shown_ms: Times = {}
     left: dict[str, Place] = {}
+    excess_ms: int | None = None
 
     @property
     def leaves_rows(self) -> bool:

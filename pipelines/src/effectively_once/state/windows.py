@@ -106,6 +106,17 @@ class WindowState:
         for start in [s for s in self._parts if self._windows.closed(s, watermark_ms)]:
             del self._parts[start]
 
+    def held(self, watermark_ms: int | None, front_ms: int | None) -> dict[int, int]:
+        """Count rows by the start of their window (ms), of windows that `front_ms` would close and `watermark_ms` not.
+
+        They are kept only because somebody is behind that time.
+        """
+        return {
+            start: sum(part.num_rows for part in parts)
+            for start, parts in self._parts.items()
+            if self._windows.newly_closed(start, watermark_ms, front_ms)
+        }
+
     def final(self, previous_ms: int | None, watermark_ms: int | None) -> pa.Table:
         """Results of the windows that this epoch closes, in order of window and key; columns of a delta."""
         closing = [
