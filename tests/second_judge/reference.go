@@ -127,7 +127,12 @@ func take(sends []*Send, record Row, format int64, ends, shown map[string]int64,
 		}
 	}
 	repairs, leaves := number(record["repairs"]), leftBy(record, answer.run)
+	abandonedRest := record["after"] != nil && repairs == none
 	for _, send := range sends {
+		if abandonedRest && send.epoch == none && send.left == epoch-1 {
+			send.left = epoch // it is left once more
+			continue
+		}
 		in := func(span [2]int64) bool { return send.epoch == none && span[0] <= send.offset && send.offset < span[1] }
 		due := in(spans[send.place]) || send.epoch == none && repairs != none && send.left == repairs
 		if in(lost[send.place]) {

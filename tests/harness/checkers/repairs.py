@@ -35,6 +35,10 @@ class Shares(Generic[T]):
         """Return what an epoch takes of the records in its ranges; of one that repairs, what the other one left."""
         if record.repairs is not None:
             read = self._left.pop(record.repairs, [])
+        elif record.after:
+            # It was abandoned: what it was to take is left once more.
+            self._left[record.epoch] = self._left.pop(record.epoch - 1, [])
+            return []
         if not record.leaves_rows:
             return read
         shares: tuple[list[T], list[T]] = [], []
@@ -66,7 +70,7 @@ def complaints(epochs: Sequence[EpochRecord], pins: Iterable[Pin]) -> list[str]:
             found += _otherwise(before, record)
         if not record.is_empty:
             found.append(f"epoch {record.epoch} repairs another one, and has ranges of its own")
-    repaired = {record.repairs for record in epochs}
+    repaired = {record.epoch - 1 if record.repairs is None and record.after else record.repairs for record in epochs}
     found += [
         f"epoch {record.epoch} leaves rows, and no epoch takes them"
         for record in epochs

@@ -39,6 +39,14 @@ def test_a_run_that_was_divided_passes(divided: Path) -> None:
     assert all(part.accepted > 0 for part in parts), "the test is vacuous"
 
 
+def test_a_rest_that_was_abandoned_is_due_in_the_next_epoch(tmp_path: Path) -> None:
+    run = bind(watch(fabricate(tmp_path / "20261126-090000-8", divided=DIVIDED, abandoned=True)))
+    results = judge(run, write=False, second=ask)
+    assert results.verdict is Verdict.PASS, results.reasons
+    first, abandoned, rest = Case(run).reference.numbers[DIVIDED : LAST + 1]
+    assert (first.accepted > 0, abandoned.in_, rest.accepted > 0) == (True, 0, True)
+
+
 def _epoch(number: int, **fields: Any) -> Change:
     def change(chain: Any) -> None:
         chain["epochs"][number].update(fields)

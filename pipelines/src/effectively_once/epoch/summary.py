@@ -133,6 +133,11 @@ class Summary:
         for note in decided:
             known.update(note["catalog"])
             shown = latest(shown, note.get("shown_ms", {}))
+        left = {shard: note["left"] for shard, note in self._notes if "left" in note}
+        came = {shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note}
+        if declaration.is_abandoned:
+            # A rest that was abandoned is left once more.
+            left, came = declaration.after, declaration.came
         return EpochRecord(
             **declaration.model_dump(exclude={"came"}),
             generation=generation,
@@ -144,8 +149,8 @@ class Summary:
             catalog=dict(known),
             ms=self.ms,
             shown_ms=shown,
-            left={shard: note["left"] for shard, note in self._notes if "left" in note},
-            came={shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note},
+            left=left,
+            came=came,
         )
 
     def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:

@@ -226,7 +226,7 @@ class Declaration(Sparse):
     @property
     def is_rest(self) -> bool:
         """Whether it takes the rest of a divided epoch, and of no other."""
-        return bool(self.after) and not self.shown
+        return bool(self.after) and not self.shown and not self.abandoned
 
     @property
     def is_abandoned(self) -> bool:
@@ -252,7 +252,7 @@ class Declaration(Sparse):
         """How many records it reads at most; None where an operator pinned which of them it takes."""
         if self.shown:
             return None
-        read = self.reads or self.ranges
+        read = self.ranges if self.is_abandoned else self.reads or self.ranges
         return sum(end - start for partitions in read.values() for start, end in partitions.values())
 
 
