@@ -40,7 +40,7 @@ def test_a_run_that_was_divided_passes(divided: Path) -> None:
 
 
 def test_a_rest_that_was_abandoned_is_due_in_the_next_epoch(tmp_path: Path) -> None:
-    run = bind(watch(fabricate(tmp_path / "20261126-090000-8", divided=DIVIDED, abandoned=True)))
+    run = bind(watch(fabricate(tmp_path / "20261126-091500-7", divided=DIVIDED, abandoned=True)))
     results = judge(run, write=False, second=ask)
     assert results.verdict is Verdict.PASS, results.reasons
     first, abandoned, rest = Case(run).reference.numbers[DIVIDED : LAST + 1]
