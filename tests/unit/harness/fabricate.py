@@ -322,7 +322,9 @@ class _Simulation:
 
     def _chain(self, content: Row) -> None:
         number = len(self.chain)
-        record = {"epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": number}
+        # What takes a rest, or was to, is of the batch of the epoch that was divided.
+        batch_id = self.chain[-1]["batch_id"] if "after" in content or "repairs" in content else number
+        record = {"epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": batch_id}
         record |= {"topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark}
         record |= {"shards": SHARDS, "wheel_digest": "w", "settings_digest": "s"}
         self.chain.append({**record, **content})
