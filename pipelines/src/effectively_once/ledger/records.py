@@ -229,6 +229,11 @@ class Declaration(Sparse):
         return bool(self.after) and not self.shown and not self.abandoned
 
     @property
+    def leaves_again(self) -> bool:
+        """Whether it was to take the rest of a divided epoch and was abandoned: the next one takes it."""
+        return bool(self.after) and self.is_abandoned
+
+    @property
     def is_abandoned(self) -> bool:
         """Whether an operator gave it up: whoever publishes it publishes nothing, and closes no window.
 
