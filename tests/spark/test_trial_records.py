@@ -39,7 +39,7 @@ def test_a_null_that_windows_need_makes_a_dead_letter_of_its_name(spark: SparkSe
     assert [(row["user"], row["n"]) for row in free["accepted"]] == [(None, None)]
 
 
-TYPED = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
+TYPED = pa.schema([(f"c{number}", kind) for number, kind in enumerate((*COLUMN_TYPES, pa.decimal128(38, 2)))])
 LITERALS = [
     "'é'",
     "9223372036854775807L",
@@ -49,6 +49,7 @@ LITERALS = [
     "x'00ff'",
     "date'2026-01-31'",
     "timestamp'2026-01-31 01:02:03.000004Z'",
+    "cast(-1.5 as decimal(38, 2))",
 ]
 
 
@@ -74,10 +75,10 @@ def types_come_through(spark: SparkSession) -> None:
     outputs = trial.epoch([record("a", n=1), record("b", n=2)])
     told = [[row[name] for name in TYPED.names] for row in outputs["told"]]
     assert told == [
-        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00"],
-        [None] * 8,
+        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00", "-1.50"],
+        [None] * 9,
     ]
-    assert [[row[name] for name in TYPED.names] == [None] * 8 for row in outputs["kept"]] == [False, True]
+    assert [[row[name] for name in TYPED.names] == [None] * 9 for row in outputs["kept"]] == [False, True]
     assert trial.repeat() == outputs
 
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import (
+    Collect,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Pipeline,
+    RecordedStep,
+    Stateful,
+    Sum,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+)
 from effectively_once.epoch.message_bytes import (
     BATCH_BYTES,
     LETTER_BYTES,
@@ -25,7 +42,8 @@ from effectively_once.epoch.message_bytes import (
 from effectively_once.epoch.messages import messages
 from effectively_once.sinks.tables import COLUMN_TYPES
 
-COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
+DECIMALS = (pa.decimal128(38, 38), pa.decimal128(1, 0))
+COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate((*COLUMN_TYPES, *DECIMALS))])
 WIDEST: dict[Any, Any] = {
     pa.string(): "",
     pa.binary(): b"",
@@ -35,6 +53,8 @@ WIDEST: dict[Any, Any] = {
     pa.float64(): -2.2250738585072014e-308,
     pa.date32(): date(9999, 12, 31),
     pa.timestamp("us", "UTC"): datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+    DECIMALS[0]: Decimal("-0." + "9" * 38),
+    DECIMALS[1]: Decimal(-9),
 }
 TOPIC = "t" * 249
 
@@ -137,3 +157,43 @@ def test_bytes_that_are_answered_count_twice_in_json_and_once_as_they_are() -> N
         (ToKafka("k", message_bytes_max=65_536, columns=("b",)), False),
     ):
         assert (list(faults(declared(to, adds=adds), given_)) == []) is fits
+
+
+VALUES: dict[str, Any] = {
+    "first": First("c0"),
+    "last": Last("c0"),
+    "some": Collect("c0", 3),
+    "raw": Collect("c1", 2),
+    "numbers": Collect("c3", 4),
+}
+"""Texts of several records in one result."""
+ESCAPED = st.text(st.sampled_from(['"', "\\", "\x01", "\n", "a", "é", "\U0001f600"]), max_size=400)
+
+
+@settings(max_examples=40)
+@given(ESCAPED.filter(bool), st.sampled_from([65_536, 20_000_000]))
+def test_no_result_of_texts_is_larger_than_its_topic_takes_or_its_dead_letter(text: str, most: int) -> None:
+    """Of records as large as they may be, none of which knows the others; as a message, and as JSON within JSON."""
+    windows = Windowed("c0", {**VALUES, "distinct": CountDistinct("c0", 1)}, ToKafka("k", message_bytes_max=most))
+    for number, part in enumerate(messages_of(declared(windows=(windows,)))):
+        raw = text.encode()[:40]
+        longest = text * ((part.room - 2 * len(raw)) // (len(part.json) * _as_json(text)))
+        result = {
+            "c0": "k",
+            "window_start_ms": -(2**63),
+            "first": longest,
+            "last": longest,
+            "some": orjson.dumps([longest] * 3).decode(),
+            "raw": orjson.dumps([raw.hex()] * 2).decode(),
+            "numbers": orjson.dumps([-(2**63)] * 4).decode(),
+        }
+        if number == 0:
+            whole = orjson.dumps({**result, "distinct": 1, "epoch": 2**63 - 1})
+            assert len(whole) + len("k") + BATCH_BYTES <= most
+        else:
+            value = orjson.dumps({**result, "distinct": "more than 1"}).decode()
+            assert len(orjson.dumps({"value": value})) <= LETTER_BYTES
+
+
+def _as_json(text: str) -> int:
+    return len(orjson.dumps(text)) - 2

@@ -74,13 +74,17 @@ def _code_of(function: Callable[..., Any]) -> Any:
     """Return what is written down of a function; an object that is called has the code of its class."""
     while isinstance(function, functools.partial):
         function = function.func
-    return function if inspect.isroutine(function) else type(function)
+    return function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
 
 
 def _own(function: Callable[..., Any]) -> Iterator[tuple[str, Path]]:
     """Give the module that a function is written in, and all of its package: names and files."""
     code = _code_of(function)
-    source = inspect.getsourcefile(code)
+    try:
+        source = inspect.getsourcefile(code)
+    except TypeError:
+        # Python's own, as `int` and `max` are, which are an aggregate's functions at times.
+        source = None
     if source is None:
         return
     path = Path(source)

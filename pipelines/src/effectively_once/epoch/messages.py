@@ -16,6 +16,7 @@ from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.dead_letters import as_text
 from effectively_once.sinks.kafka_shard import Row
+from effectively_once.state.ordered import as_json
 
 _SOURCE = tuple(COORDINATES.names)
 PORTION = 2_000
@@ -97,7 +98,7 @@ def _lines(rows: pa.Table, names: tuple[str, ...], epoch: int, source: tuple[str
     for values in _portions(rows, (*names, *source)):
         places = [zip(*values[len(names) :], strict=True)] if source else []
         for row in zip(*values[: len(names)], repeat(epoch), *places, strict=False):
-            yield orjson.dumps(dict(zip(fields, row, strict=True)), default=bytes.hex)
+            yield orjson.dumps(dict(zip(fields, row, strict=True)), default=as_json)
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

@@ -100,7 +100,7 @@ class Summary:
             began = time.monotonic()
             opened = sink(name)
             if name in totals:
-                table, wide = totals_of(totals[name], found)
+                table, wide = totals_of(pipeline, totals[name], found)
                 for row in wide:
                     log.warning("total too large, null is published", epoch=epoch, sink=name, **_exact(row))
                 table = table.select(pipeline.schema_of(name).names)
