@@ -259,6 +259,15 @@ def test_a_sum_of_doubles_beyond_them_is_told_exactly() -> None:
     assert one.exact["average"] == _LARGEST
 
 
+def test_a_sum_of_several_rows_is_looked_for_whatever_each_of_them_is() -> None:
+    """A lane of a long decimal whose sum 64 bits do not hold is little beside the largest decimal, a row."""
+    values = accumulators({"sum": Sum("value")}, pa.schema([("value", pa.decimal128(38, 0))]))
+    lanes = {"sum.lane0": [sums.LANE, 5], "sum.lane1": [0, 0], "sum.lane2": [0, 0]}
+    delta = pa.table({"key": ["a", "a"], "window_start_ms": [0, 0], **lanes}).cast(state.schema(values))
+    assert state.largest(delta, values) == sums.LANE
+    assert (state.largest(delta.slice(0, 1), values) or 0) < sums.LANE
+
+
 def test_an_average_of_whole_numbers_fits_though_their_sum_does_not() -> None:
     rows = [Row("ann", 0, "t", 0, 2**63 - 1, n) for n in range(3)]
     values = accumulators({"average": Average("value")}, pa.schema([("value", pa.int64())]))

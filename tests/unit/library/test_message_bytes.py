@@ -172,27 +172,42 @@ ESCAPED = st.text(st.sampled_from(['"', "\\", "\x01", "\n", "a", "é", "\U0001f6
 
 @settings(max_examples=40)
 @given(ESCAPED.filter(bool), st.sampled_from([65_536, 20_000_000]))
-def test_no_result_of_texts_is_larger_than_its_topic_takes_or_its_dead_letter(text: str, most: int) -> None:
-    """Of records as large as they may be, none of which knows the others; as a message, and as JSON within JSON."""
-    windows = Windowed("c0", {**VALUES, "distinct": CountDistinct("c0", 1)}, ToKafka("k", message_bytes_max=most))
-    for number, part in enumerate(messages_of(declared(windows=(windows,)))):
-        raw = text.encode()[:40]
-        longest = text * ((part.room - 2 * len(raw)) // (len(part.json) * _as_json(text)))
-        result = {
-            "c0": "k",
-            "window_start_ms": -(2**63),
-            "first": longest,
-            "last": longest,
-            "some": orjson.dumps([longest] * 3).decode(),
-            "raw": orjson.dumps([raw.hex()] * 2).decode(),
-            "numbers": orjson.dumps([-(2**63)] * 4).decode(),
-        }
-        if number == 0:
-            whole = orjson.dumps({**result, "distinct": 1, "epoch": 2**63 - 1})
-            assert len(whole) + len("k") + BATCH_BYTES <= most
-        else:
-            value = orjson.dumps({**result, "distinct": "more than 1"}).decode()
-            assert len(orjson.dumps({"value": value})) <= LETTER_BYTES
+def test_no_result_of_texts_is_larger_than_its_topic_takes(text: str, most: int) -> None:
+    """Of records as large as they may be, none of which knows the others. One of them is the key of the message too."""
+    to = ToKafka("k", message_bytes_max=most, key="last")
+    part = messages_of(declared(windows=(Windowed("c0", VALUES, to),)))[0]
+    raw = text.encode()[:40]
+    longest = text * ((part.room - 2 * len(raw)) // (len(part.json) * _as_json(text)))
+    result = {
+        "c0": "k",
+        "window_start_ms": -(2**63),
+        "first": longest,
+        "last": longest,
+        "some": orjson.dumps([longest] * 3).decode(),
+        "raw": orjson.dumps([raw.hex()] * 2).decode(),
+        "numbers": orjson.dumps([-(2**63)] * 4).decode(),
+    }
+    whole = orjson.dumps({**result, "epoch": 2**63 - 1})
+    assert len(whole) + len(longest.encode()) + BATCH_BYTES <= most
+
+
+@pytest.mark.parametrize(
+    ("value", "to", "letters"),
+    [
+        (Last("c0"), ToKafka("k"), False),
+        (CountDistinct("c0"), ToKafka("k"), True),
+        # Its constraints may refuse a result.
+        (Last("c0"), ToTable("t"), True),
+    ],
+)
+def test_a_key_has_room_in_the_dead_letters_of_results_and_no_value_takes_it(
+    value: Any, to: Any, letters: bool
+) -> None:
+    """Values are shortened there: thousands of them would leave a record nothing."""
+    many = {"v": value, "many": Collect("c0", 5_000)}
+    parts = messages_of(declared(windows=(Windowed("c0", many, to),)))
+    found = parts[isinstance(to, ToKafka) :]
+    assert [(part.json, part.room > LETTER_BYTES // 2) for part in found] == [(("c0", "c0"), True)] * letters
 
 
 def _as_json(text: str) -> int:

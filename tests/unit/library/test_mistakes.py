@@ -146,8 +146,19 @@ REFUSED: list[Any] = [
     ),
     (
         windows(to=ToKafka("k", message_bytes_max=100_000), v=Collect("user")),
-        "sink 'k' shows 100 texts in a message: message_bytes_max is at least 102,400",
+        "sink 'k' shows 100 texts and 6,400 bytes of other values in a message: message_bytes_max is at least 141,568",
     ),
+    (
+        windows(to=ToKafka("k", message_bytes_max=672_767), v=Collect("small", most=10_000)),
+        "sink 'k' shows 0 texts and 640,000 bytes of other values in a message: message_bytes_max is at least 672,768",
+    ),
+    (
+        windows(
+            to=ToKafka("k", key="v", columns=("user", START), message_bytes_max=66_000), v=Collect("user", most=50)
+        ),
+        "sink 'k' shows 50 texts and 3,200 bytes of other values in a message: message_bytes_max is at least 87,168",
+    ),
+    (windows(v=replace(OWN, columns=())), "value 'v' of windows 'per_user' is of no column"),
     (
         windows(to=ToTable("t", key=("window_start_ms", "user")), n=Count()),
         "sink 't' replaces rows by 'window_start_ms': the key has to begin with 'user'",

@@ -15,6 +15,7 @@ from effectively_once import Count, OwnAggregate, Pipeline, ToFiles, ToTable, Wi
 from effectively_once.errors import SettingsError
 from effectively_once.state import windows
 from effectively_once.state.accumulators import accumulators
+from effectively_once.state.lateness import Windows
 from effectively_once.state.own import TEXT_BYTES
 from tests.fuzz.rows import COLUMNS
 from tests.fuzz.without_spark import plain_trial
@@ -123,6 +124,45 @@ def test_an_error_of_its_functions_stops_nothing_and_is_told_in_a_dead_letter(
     assert (value["user"], value["rows"]) == ("ann", "3")
     assert value["own"].startswith(says)
     assert [(row["rows"], row["own"]) for row in outputs["totals"]] == [(3, None)]
+
+
+def test_an_error_is_told_alike_in_each_attempt_wherever_objects_lie_in_memory() -> None:
+    def add(kept: int, number: int) -> int:
+        raise ValueError(f"no room for {object()} beside {kept + number}")
+
+    outputs = closed(replace(TOTAL, add=add), 1, 1)
+    (letter,) = [one for one in outputs["dead_letter"] if one["reason"] == "bad_result"]
+    assert json.loads(letter["value"])["own"] == "ValueError: no room for <object object> beside 1"
+
+
+@pytest.mark.parametrize("name", ["add", "merge", "finish"])
+def test_a_worker_without_memory_is_no_error_of_the_aggregate(name: str) -> None:
+    """A repeat has more of it, and would come to something else."""
+
+    def full(*_: Any) -> Any:
+        raise MemoryError
+
+    values = accumulators({"own": replace(TOTAL, **{name: full})}, pa.schema([("n", pa.int64())]))
+    rows = pa.table({"key": ["a"] * 3, "window_start_ms": [0] * 3, "own": [b"=1", b"+[2]", b"+[3]"]})
+    with pytest.raises(MemoryError):
+        windows.final_of(windows.grouped(rows.cast(windows.schema(values)), windows.merges(values)), values)
+
+
+@pytest.mark.parametrize("spans", [1, 5, 3 * windows.PARTS])
+def test_a_result_is_that_of_the_deltas_in_whatever_parts_a_worker_reads_them(spans: int) -> None:
+    """Also by a merge that is not quite right: a repeat by a worker that knows nothing comes to the same."""
+    rough = replace(TOTAL, merge=less)
+    values = accumulators({"own": rough}, pa.schema([("n", pa.int64())]))
+    deltas = [
+        pa.table({"key": ["a"], "window_start_ms": [0], "own": [b"=%d" % n]}).cast(windows.schema(values))
+        for n in range(3 * windows.PARTS)
+    ]
+    whole = windows.WindowState(Windows(1_000, 0), values)
+    whole.fold(pa.concat_tables(deltas))
+    state = windows.WindowState(Windows(1_000, 0), values)
+    for first in range(0, len(deltas), spans):
+        state.fold(pa.concat_tables(deltas[first : first + spans]))
+    assert state.final(None, 1_000).to_pylist() == whole.final(None, 1_000).to_pylist() != []
 
 
 def test_what_is_kept_may_be_changed_in_place() -> None:

@@ -8,7 +8,7 @@ texts of both, each has half of it, so that neither makes the other unfit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once.pipeline.columns import COORDINATES
-from effectively_once.pipeline.sinks import MESSAGE_BYTES, ToKafka
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, ToKafka, ToTable
 from effectively_once.state.accumulator import Accumulator
 from effectively_once.state.ordered import as_json
 
@@ -105,12 +105,13 @@ def messages_of(pipeline: Pipeline) -> list[Message]:
             if column.name not in values and column.type in _TEXTS and not (from_input and column.name == "topic"):
                 texts.append(column.name)
         part = Message(to.name, to.message_bytes_max - BATCH_BYTES - around, tuple(texts), raw)
-        found.append(_with_values(part, {name: values[name] for name in shown if name in values}, 1))
+        # A result that is the key of its message is in it once more.
+        found.append(_with_values(part, [values[name] for name in (*shown, *raw) if name in values]))
     for each in pipeline.windows:
-        values = _values(pipeline, each.name)
-        if any(value.reason for _, value in values.values()):
-            texts = [name for name in each.keys if pipeline.given.field(name).type in _TEXTS]
-            found.append(_with_values(Message(each.name, LETTER_BYTES - _RESULT_BYTES, (*texts, *texts)), values, 2))
+        texts = [name for name in each.keys if pipeline.given.field(name).type in _TEXTS]
+        # A table may refuse a result too. Values are shortened where they are too long (`too_large`).
+        if isinstance(each.to, ToTable) or any(value.reason for value in pipeline.accumulators(each).values()):
+            found.append(Message(each.name, LETTER_BYTES - _RESULT_BYTES, (*texts, *texts)))
     return found
 
 
@@ -125,14 +126,14 @@ def _values(pipeline: Pipeline, name: str) -> dict[str, tuple[str | None, Accumu
     return {}
 
 
-def _with_values(part: Message, values: Mapping[str, tuple[str | None, Accumulator]], depth: int) -> Message:
+def _with_values(part: Message, values: Sequence[tuple[str | None, Accumulator]]) -> Message:
     """Add the texts of results, which are of several records: each record may take its share of the room.
 
-    `depth` is how often the result is written as JSON; a text that is JSON itself is so once more.
+    A text that is JSON itself is JSON within JSON in the message: it takes twice as much.
     """
-    columns = tuple(column for column, _ in values.values() if column is not None)
-    shares = sum(value.texts * depth * (2 if value.json_bytes else 1) for _, value in values.values())
-    room = part.room - sum(value.json_bytes * depth for _, value in values.values())
+    columns = tuple(column for column, _ in values if column is not None)
+    shares = sum(value.texts * (2 if value.json_bytes else 1) for _, value in values)
+    room = part.room - sum(value.json_bytes for _, value in values)
     return replace(part, room=room // max(1, shares), json=(*part.json, *columns))
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from effectively_once.epoch.message_bytes import LETTER_BYTES
+from effectively_once.epoch.messages import REASON_CHARACTERS
 from effectively_once.state import deltas, keys, ordered, sums, windows
 
 if TYPE_CHECKING:
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
     from effectively_once.sinks.kafka_shard import Row
 
 
+SHORT_CHARACTERS = 2_000
+"""Of all values of a result together, where its dead letter would be larger than its topic takes."""
+
+
 def letters(step: ShardStep) -> list[Row]:
     """Return the dead letters of the results that this epoch would close in a shard.
 
     `source` names the windows, the shard, and which one of the epoch it is. `value` is the result: key, window and
-    values, these as text.
+    values, these as text; the first characters alone where all are more than the topic takes.
     """
     return [letter for each in step.task.pipeline.windows for letter in _of(step, each)]
 
@@ -50,7 +56,17 @@ def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Ma
     by = dict(zip(each.keys, map(ordered.as_json, key), strict=True))
     value = {**by, windows.START: result[windows.START], **values}
     source = f"{step.task.settings.pipeline}.{each.name}", step.shard, number
-    line = {
+    body = orjson.dumps(_line(step, source, reason, value))
+    if len(body) > LETTER_BYTES:
+        # The key fits, as its records were judged by it; values are of any number of records.
+        most = max(1, SHORT_CHARACTERS // len(values))
+        short = {name: text[:most] for name, text in values.items()}
+        body = orjson.dumps(_line(step, source, reason[:REASON_CHARACTERS], value | short))
+    return None, body
+
+
+def _line(step: ShardStep, source: tuple[str, int, int], reason: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {
         "reason": reason,
         "id": None,
         "value": orjson.dumps(value).decode(),
@@ -58,7 +74,6 @@ def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Ma
         "epoch": step.task.declaration.epoch,
         "source": source,
     }
-    return None, orjson.dumps(line)
 
 
 def _text(value: Any) -> str:

@@ -120,11 +120,23 @@ def _wrong_window(each: Windowed, columns: pa.Schema) -> Iterator[str]:
     yield from _wrong_values(each, kinds)
     if isinstance(each.to, ToTable) and each.to.key:
         yield from _wrong_key(each, each.to, each.schema(columns))
-    texts = sum(value.texts for value in each.accumulators(columns).values())
-    if isinstance(each.to, ToKafka) and each.to.message_bytes_max < (least := texts * TEXT_BYTES):
-        yield f"sink {each.to.name!r} shows {texts:,} texts in a message: message_bytes_max is at least {least:,}"
+    if isinstance(each.to, ToKafka):
+        yield from _small_message(each, each.to, columns)
     if each.totals is not None and not isinstance(each.totals, ToFiles):
         yield f"sink {each.totals.name!r} is of totals, which go to files alone"
+
+
+def _small_message(each: Windowed, to: ToKafka, columns: pa.Schema) -> Iterator[str]:
+    """Whether results may be larger than a message, whatever records hold: nobody could ever publish such a one."""
+    names, values = (*(to.columns or each.values), to.key, to.value), each.accumulators(columns)
+    shown = [values[name] for name in names if name in values]
+    texts, others = sum(value.texts for value in shown), sum(value.json_bytes for value in shown)
+    least = texts * TEXT_BYTES + (others + LEAST_BYTES // 2 if others else 0)
+    if to.message_bytes_max < least:
+        yield (
+            f"sink {to.name!r} shows {texts:,} texts and {others:,} bytes of other values in a message: "
+            f"message_bytes_max is at least {least:,}"
+        )
 
 
 def _wrong_values(each: Windowed, kinds: Mapping[str, pa.DataType]) -> Iterator[str]:
@@ -138,6 +150,8 @@ def _wrong_values(each: Windowed, kinds: Mapping[str, pa.DataType]) -> Iterator[
                 yield f"value {name!r} of windows {each.name!r} is of {column!r}, which is not there"
             elif isinstance(value, Sum | Average) and not is_number(kinds[column]):
                 yield f"value {name!r} of windows {each.name!r} is of {column!r}, which is no column of numbers"
+        if isinstance(value, OwnAggregate) and not value.columns:
+            yield f"value {name!r} of windows {each.name!r} is of no column"
         if isinstance(value, OwnAggregate) and column_type(value.result) is None:
             yield f"value {name!r} of windows {each.name!r} is of type {value.result}; possible are {TYPES}"
 

@@ -24,12 +24,14 @@ class Part:
         name: within its value; empty where it is the only one.
         type: int64 or binary.
         how: two of its values become one.
+        apart: whether they do so at the end alone, all at once, as merging some before might come to another result.
 
     """
 
     name: str
     type: pa.DataType
     how: How
+    apart: bool = False
 
 
 class Accumulator(ABC):

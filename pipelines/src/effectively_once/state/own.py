@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +22,7 @@ from effectively_once.state.aggregates import OwnAggregate
 _ROW, _KEPT, _FAULT = b"+", b"=", b"!"
 """How a cell begins: the values of a row, what is kept of some, or why nothing can be."""
 _WORD = 200
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 TEXT_BYTES = 4_096
 """Of a result that is text: what is no text of the input has to be bounded too."""
 _TRIED: ContextVar[bool] = ContextVar("effectively_once_tried", default=False)
@@ -48,7 +50,7 @@ class Own(Accumulator):
 
     def __init__(self, declared: OwnAggregate, kinds: Sequence[pa.DataType]) -> None:
         self.declared, self._kinds, self.result = declared, kinds, declared.result
-        self.parts = (Part("", pa.binary(), _Merging(declared, tuple(kinds))),)
+        self.parts = (Part("", pa.binary(), _Merging(declared, tuple(kinds)), apart=True),)
         # As JSON within JSON, where a character is twice as long again.
         self.json_bytes = 12 * TEXT_BYTES if declared.result in (pa.string(), pa.binary()) else 0
 
@@ -103,6 +105,9 @@ class _Merging:
             for other in kept[1:]:
                 whole = self.declared.merge(whole, other)
             return _KEPT + _encoded(whole)
+        except MemoryError:
+            # Of this worker, and not of the aggregate.
+            raise
         except Exception as error:
             return _fault(error)
 
@@ -156,6 +161,8 @@ def _finished(declared: OwnAggregate, cell: bytes) -> tuple[Any, str]:
     try:
         found = declared.finish(orjson.loads(cell[1:]) if cell else declared.zero())
         held = pa.scalar(found, declared.result).as_py()
+    except MemoryError:
+        raise
     except Exception as error:
         return None, _fault(error)[1:].decode()
     if isinstance(held, float) and not np.isfinite(held):
@@ -176,4 +183,6 @@ def _encoded(value: Any) -> bytes:
 
 
 def _fault(error: Exception) -> bytes:
-    return _FAULT + f"{type(error).__name__}: {error}"[:_WORD].encode(errors="replace")
+    # Where an object lies in memory is another place in each attempt, and a repeat has to tell the same.
+    text = _ADDRESS.sub("", f"{type(error).__name__}: {error}")
+    return _FAULT + text[:_WORD].encode(errors="replace")

@@ -102,6 +102,9 @@ def largest(delta: pa.Table, values: Accumulators) -> int | None:
     """Say how large the largest value of a delta is whose result may come to nothing; None where there is none."""
     names = _names(values)
     sizes = [value.size([delta[part] for part in names[name]]) for name, value in values.items() if value.reason]
+    if sizes and sums.separate(delta, GROUP, merges(values))[1]:
+        # A part has several rows, none of which is as large as their sum.
+        sizes.append(sums.LANE)
     return min(max(sizes), LARGEST) if sizes else None
 
 
@@ -139,6 +142,8 @@ class WindowState:
 
     def __init__(self, windows: Windows, values: Accumulators) -> None:
         self._windows, self._how = windows, merges(values)
+        # Of what may come to another result in other parts, all see the same parts: those that deltas have.
+        self._merges = not any(part.apart for _, part in _parts(values))
         self._schema = schema(values)
         self._parts: dict[int, list[pa.RecordBatch]] = {}
 
@@ -148,7 +153,7 @@ class WindowState:
         for start, part in self._by_window(delta.cast(self._schema)):
             parts = self._parts.setdefault(start, [])
             parts.append(part)
-            if len(parts) > PARTS:
+            if len(parts) > PARTS and self._merges:
                 full += self._parts.pop(start)
         if full:
             # All at once: event times may be spread over as many windows as there are rows.
