@@ -191,6 +191,16 @@ def test_no_result_of_texts_is_larger_than_its_topic_takes(text: str, most: int)
     assert len(whole) + len(longest.encode()) + BATCH_BYTES <= most
 
 
+@pytest.mark.parametrize("columns", [(), ("c1", "window_start_ms")])
+def test_a_result_that_is_the_key_of_its_message_counts_there_too(columns: tuple[str, ...]) -> None:
+    to = ToKafka("k", key="last", columns=columns, message_bytes_max=65_536)
+    (part,) = messages_of(declared(windows=(Windowed("c1", {"last": Last("c0")}, to),)))[-1:]
+    longest = "x" * (part.room // len(part.json))
+    shown = {"last": longest} if not columns else {}
+    whole = orjson.dumps({"c1": -(2**63), "window_start_ms": -(2**63), **shown, "epoch": 2**63 - 1})
+    assert 65_000 < len(whole) + len(longest) + BATCH_BYTES <= 65_536
+
+
 @pytest.mark.parametrize(
     ("value", "to", "letters"),
     [

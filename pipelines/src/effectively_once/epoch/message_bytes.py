@@ -106,7 +106,7 @@ def messages_of(pipeline: Pipeline) -> list[Message]:
                 texts.append(column.name)
         part = Message(to.name, to.message_bytes_max - BATCH_BYTES - around, tuple(texts), raw)
         # A result that is the key of its message is in it once more.
-        found.append(_with_values(part, [values[name] for name in (*shown, *raw) if name in values]))
+        found.append(_with_values(part, [(name, *values[name]) for name in (*shown, *raw) if name in values]))
     for each in pipeline.windows:
         texts = [name for name in each.keys if pipeline.given.field(name).type in _TEXTS]
         # A table may refuse a result too. Values are shortened where they are too long (`too_large`).
@@ -126,14 +126,16 @@ def _values(pipeline: Pipeline, name: str) -> dict[str, tuple[str | None, Accumu
     return {}
 
 
-def _with_values(part: Message, values: Sequence[tuple[str | None, Accumulator]]) -> Message:
+def _with_values(part: Message, values: Sequence[tuple[str, str | None, Accumulator]]) -> Message:
     """Add the texts of results, which are of several records: each record may take its share of the room.
 
-    A text that is JSON itself is JSON within JSON in the message: it takes twice as much.
+    A text that is JSON itself is JSON within JSON in the message: it takes twice as much. One that is there twice is of
+    the same records both times.
     """
-    columns = tuple(column for column, _ in values if column is not None)
-    shares = sum(value.texts * (2 if value.json_bytes else 1) for _, value in values)
-    room = part.room - sum(value.json_bytes for _, value in values)
+    columns = tuple(column for _, column, _ in values if column is not None)
+    once = {name: value for name, _, value in values}.values()
+    shares = sum(value.texts * (2 if value.json_bytes else 1) for value in once)
+    room = part.room - sum(value.json_bytes for _, _, value in values)
     return replace(part, room=room // max(1, shares), json=(*part.json, *columns))
 
 
