@@ -35,6 +35,9 @@ def test_a_null_that_windows_need_makes_a_dead_letter_of_its_name(spark: SparkSe
         ("c", "forbidden"),
     ]
     assert outputs["accepted"] == []
+    strict = pa.schema([column.with_nullable(column.name != "user") for column in PIPELINE.columns])
+    (letter,) = Trial(replace(with_rows(), columns=strict), spark, 1).epoch([record("a", 1, None, 2)])["dead_letter"]
+    assert letter["reason"] == "missing_user"
     free = Trial(with_rows(), spark, 1).epoch([record("a", 1, None, None)])
     assert [(row["user"], row["n"]) for row in free["accepted"]] == [(None, None)]
 

@@ -62,7 +62,7 @@ def _columns_of_rows(pipeline: Pipeline) -> dict[str, Type]:
     demanded = {name for each in pipeline.windows for name in _used(each)}
     columns: dict[str, Type] = {"id": "text"} if pipeline.ids == "attached" else {}
     columns |= {"event_time_ms": "integer"} if timed else {}
-    columns |= {one.name: _type(one, one.name not in demanded) for one in pipeline.columns}
+    columns |= {one.name: _type(one, one.nullable and one.name not in demanded) for one in pipeline.columns}
     columns |= {one.name: _type(one, one.nullable) for one in (pipeline.recorded.adds if pipeline.recorded else ())}
     return columns
 

@@ -36,8 +36,8 @@ class Pipeline:
             `event_time` (timestamp), `reason` (null, or why the record goes to the dead letters) and `columns`. One
             row out for each row in.
         columns: what it adds beside that, names and types: text as Spark's DDL ("user string, amount decimal(10, 2)"),
-            a StructType or a pyarrow.Schema, which it is from then on. A row of which a key, an aggregated column, its
-            id or its time is null goes to the dead letters by itself.
+            a StructType or a pyarrow.Schema, which it is from then on. A row of which a key, an aggregated column, one
+            that is NOT NULL, its id or its time is null goes to the dead letters by itself.
         ids: `attached`: records carry an id, and the dedup catalog drops copies, however they came to be.
             `coordinates`: a record is its topic, partition and offset; nothing is stored, what was sent twice is two
             records.
@@ -135,7 +135,8 @@ class Pipeline:
     def required(self) -> tuple[str, ...]:
         """Columns that may not be null: a row without one of them is a dead letter."""
         keys = {name for to in self.rows if isinstance(to, ToTable) for name in to.key}
-        ours = {*ATTACHED.names, *TIME.names, *self.aggregated, *keys}
+        declared = {column.name for column in self.columns if not column.nullable}
+        ours = {*ATTACHED.names, *TIME.names, *self.aggregated, *keys, *declared}
         return tuple(name for name in self.input.names if name in ours)
 
     @property
