@@ -23,7 +23,7 @@ def as_text(content: bytes) -> tuple[str, str]:
         return base64.b64encode(content).decode(), BASE64
 
 
-def told(value: bytes | Decimal) -> str:
+def spell(value: bytes | Decimal) -> str:
     """What JSON has no form of, as sinks write it: bytes by their digits, a decimal with all of its own."""
     return value.hex() if isinstance(value, bytes) else f"{value:f}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.games import explored
-from tests.model.operator import Operator
+from tests.model.operator import Operator, stands_still
 from tests.model.rules import Pipeline, Rules
 from tests.model.test_two_drivers import FILES, KAFKA, SHORT, STATE, TABLE
 
@@ -17,11 +17,6 @@ FILES_AND_KAFKA = Pipeline(("files", "kafka"), SHORT, (1, 2), recorded=False)
 SLOW = pytest.mark.slow
 REFUSED = "is published with digest , its repeat has"
 """A driver of before finds that its epoch was published over nothing."""
-
-
-def stands_still(how: str) -> bool:
-    """Whoever repeats an abandoned epoch finds rows that a driver of before published after the last look."""
-    return "is published with digest" in how and ("its repeat has  (" in how or f"its repeat has {'0' * 32}" in how)
 
 
 @pytest.mark.parametrize(

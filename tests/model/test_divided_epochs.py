@@ -9,9 +9,8 @@ import pytest
 
 from tests.model.divided import DividedDriver
 from tests.model.games import explored
-from tests.model.operator import Operator
+from tests.model.operator import Operator, stands_still
 from tests.model.rules import Pipeline
-from tests.model.test_abandoned_epochs import stands_still
 
 SLOW = pytest.mark.slow
 COPY = (("a", 0), ("b", 0), ("a", 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from effectively_once import Trial
-from tests.unit.library.test_aggregates_page import ORDERS, RESULT, declared
+from tests.unit.library.aggregates_page import ORDERS, RESULT, declared
 
 
 def test_the_example_of_the_page_is_published_as_it_shows(spark: SparkSession) -> None:

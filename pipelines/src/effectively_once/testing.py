@@ -178,7 +178,7 @@ class Trial:
             settings_digest="",
             bytes_max=_UNDIVIDED,
         )
-        with own.tried():
+        with own.try_merges():
             self._last, outputs = self._run(declaration)
         self._live.add(self._last)
         return outputs

@@ -29,7 +29,7 @@ from tests.harness.checkers.aggregated import HOWS, WHOLE, Value
 from tests.harness.definition.schemas import keys_of, schemas_of, values_of
 from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
-from tests.harness.wire import TEXT, as_text, told
+from tests.harness.wire import TEXT, as_text, spell
 
 _NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -159,7 +159,7 @@ def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> It
         reason = row.pop("reason")
         row.pop("value")
         # As the sinks write it; a row is compared as JSON has it.
-        plain = orjson.loads(orjson.dumps(row, default=told))
+        plain = orjson.loads(orjson.dumps(row, default=spell))
         value, encoding = values[place]
         yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
 

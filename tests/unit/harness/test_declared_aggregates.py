@@ -38,8 +38,8 @@ from tests.harness.checkers.declared_run import DueRows
 from tests.harness.definition.declared import describe
 from tests.harness.definition.schemas import schemas_of, values_of
 from tests.harness.evidence import EpochCounts, EpochRecord
-from tests.harness.wire import told
-from tests.unit.library.test_accumulators import KINDS
+from tests.harness.wire import spell
+from tests.unit.library.column_values import KINDS
 
 COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(KINDS)])
 KEYS = ("c0", "c7", "c8", "c9", "c10")
@@ -84,7 +84,7 @@ def judged(made: Pipeline, table: pa.Table) -> tuple[Declaration, Replayed]:
     """What the judge says is due, of the rows as evidence has them."""
     said = orjson.loads(orjson.dumps(describe(made)["declaration"]))
     declaration = Declaration.of({**said, "pipeline": "p", "window_ms": 100, "lateness_ms": 0})
-    lines = [orjson.loads(orjson.dumps(row, default=told)) for row in table.to_pylist()]
+    lines = [orjson.loads(orjson.dumps(row, default=spell)) for row in table.to_pylist()]
     given_ = [Given(("t", 0, number), None, {"id": str(number), **line}, "") for number, line in enumerate(lines)]
     return declaration, replay(declaration, given_, [pinned(0, None, len(lines)), pinned(1, 10_000, len(lines))])
 

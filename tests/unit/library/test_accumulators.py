@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import ROUND_HALF_UP, Context, Decimal
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -35,36 +35,10 @@ from effectively_once.state.accumulators import accumulators, is_number
 from effectively_once.state.aggregates import Aggregate
 from effectively_once.state.lateness import Windows
 from effectively_once.state.windows import WindowState
+from tests.unit.library.column_values import EXACT, KINDS, LARGEST
 
 LENGTH_MS = 100
 WINDOWS = Windows(LENGTH_MS, 10**9)
-_EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
-FIRST, LAST_DAY = datetime(1, 1, 1, tzinfo=UTC), date(9999, 12, 31)
-_LARGEST = 1.7976931348623157e308
-_DOUBLES = (_LARGEST, -_LARGEST, 0.0, -0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 0.1, 1e16, -1e16, math.pi)
-
-
-def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    most = 10**precision - 1
-    whole = st.sampled_from([0, 1, -1, most, -most, 2**43, 2**63]) | st.integers(-most, most)
-    return whole.filter(lambda value: abs(value) <= most).map(lambda value: _EXACT.scaleb(Decimal(value), -scale))
-
-
-KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
-    pa.int64(): st.sampled_from([2**63 - 1, -(2**63), 0, 1]) | st.integers(-9, 9),
-    pa.int32(): st.integers(-(2**31), 2**31 - 1),
-    pa.float64(): st.sampled_from(_DOUBLES) | st.floats(allow_nan=False, allow_infinity=False),
-    pa.decimal128(5, 2): decimals(5, 2),
-    pa.decimal128(18, 0): decimals(18, 0),
-    pa.decimal128(19, 19): decimals(19, 19),
-    pa.decimal128(38, 2): decimals(38, 2),
-    pa.bool_(): st.booleans(),
-    pa.date32(): st.dates(max_value=LAST_DAY),
-    pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(UTC)),
-    pa.string(): st.sampled_from(["", "a", "a\0", "é", "\U0001f600", "x" * 40]) | st.text(max_size=3),
-    pa.binary(): st.binary(max_size=3),
-}
-"""Every type that a column can have, and its values."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +134,7 @@ def total(values: list[Any], kind: pa.DataType) -> Any:
     if pa.types.is_decimal(kind):
         digits = int(whole * 10**kind.scale)
         fits = abs(digits) < 10 ** min(38, kind.precision + 10)
-        return _EXACT.scaleb(Decimal(digits), -kind.scale) if fits else None
+        return EXACT.scaleb(Decimal(digits), -kind.scale) if fits else None
     return int(whole) if sums.holds(int(whole)) else None
 
 
@@ -169,8 +143,8 @@ def average(values: list[Any], kind: pa.DataType) -> Any:
     if not pa.types.is_decimal(kind):
         return double(mean)
     scale = kind.scale + min(4, 38 - kind.precision)
-    return _EXACT.quantize(
-        _EXACT.divide(Decimal(mean.numerator), Decimal(mean.denominator)), _EXACT.scaleb(Decimal(1), -scale)
+    return EXACT.quantize(
+        EXACT.divide(Decimal(mean.numerator), Decimal(mean.denominator)), EXACT.scaleb(Decimal(1), -scale)
     )
 
 
@@ -250,13 +224,13 @@ def test_results_are_those_of_plain_python_and_state_has_equal_bits_however_rows
 
 
 def test_a_sum_of_doubles_beyond_them_is_told_exactly() -> None:
-    rows = [Row("ann", 0, "t", 0, _LARGEST, n) for n in range(3)]
+    rows = [Row("ann", 0, "t", 0, LARGEST, n) for n in range(3)]
     values = accumulators({"sum": Sum("value"), "average": Average("value")}, pa.schema([("value", pa.float64())]))
     kept = state.partial(table_of(rows, pa.float64()), ("user",), values, WINDOWS)
     found, (one,) = state.final_of(kept, values)
     assert found.num_rows == 0
-    assert (one.reason, one.exact["sum"]) == ("sum_too_large", Decimal(3 * int(_LARGEST)))
-    assert one.exact["average"] == _LARGEST
+    assert (one.reason, one.exact["sum"]) == ("sum_too_large", Decimal(3 * int(LARGEST)))
+    assert one.exact["average"] == LARGEST
 
 
 def test_a_sum_of_several_rows_is_looked_for_whatever_each_of_them_is() -> None:

@@ -38,7 +38,7 @@ from effectively_once.ledger.objects import run
 from effectively_once.state import windows
 from tests.harness.checkers import aggregated
 from tests.harness.checkers.aggregated import Value
-from tests.harness.wire import told
+from tests.harness.wire import spell
 from tests.unit.library.broken_epochs import SIZE, kill, mend
 from tests.unit.library.broken_epochs import records as plain_records
 from tests.unit.library.orders_world import MENDED, Killed, Record, World
@@ -255,7 +255,7 @@ def test_results_are_those_of_the_judge() -> None:
     attacked = world()
     attacked.driver().run(EPOCHS)
     rows_of = attacked.rows()
-    accepted = [orjson.loads(orjson.dumps(row, default=told)) for row in rows_of["accepted"]]
+    accepted = [orjson.loads(orjson.dumps(row, default=spell)) for row in rows_of["accepted"]]
     closed = {row["window_start_ms"] for row in rows_of["totals"]}
     rows = [row for row in accepted if row["event_time_ms"] - row["event_time_ms"] % PIPELINE.window_ms in closed]
     due = _due(rows, ("user", "flag"))

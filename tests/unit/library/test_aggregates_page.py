@@ -19,19 +19,7 @@ from effectively_once.sinks.tables import column_type
 from effectively_once.state import windows as state
 from effectively_once.state.aggregates import Aggregate
 from effectively_once.state.lateness import Windows
-from infra.toolchain.prepare import CHECKOUT
-
-PAGE = (CHECKOUT / "docs" / "reference" / "aggregates.md").read_text()
-CODE, OWN = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-ORDERS, RESULT = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
-
-
-def declared() -> Pipeline:
-    """Execute the page's declaration."""
-    names: dict[str, Any] = {}
-    exec(CODE, names)  # noqa: S102 - our own page
-    made: Pipeline = names["pipeline"]
-    return made
+from tests.unit.library.aggregates_page import ORDERS, OWN, PAGE, RESULT, declared
 
 
 def rows_of(made: Pipeline, orders: list[dict[str, Any]]) -> pa.Table:

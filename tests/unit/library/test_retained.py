@@ -19,8 +19,7 @@ from effectively_once.sources import retained
 from effectively_once.sources.kafka import END, KafkaSource
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, taken
-from tests.unit.ledger.test_division_in_chain import divided, due_of
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, record_of, taken
 
 
 def first(**offsets: int) -> Offsets:
@@ -93,8 +92,12 @@ def test_to_repair_an_epoch_its_ranges_are_needed_once_more() -> None:
 def test_the_rest_that_an_abandoned_epoch_was_to_take_is_needed_by_the_next_one_and_is_no_loss() -> None:
     """It was accepted otherwise, and refused when the loss was declared: the rest comes first."""
     store = MemoryStore()
-    held = divided(store)
-    held = run(chain.declare(LAYOUT, held, due_of(held), None, 0), store)
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
+    leaving = record_of(declaration(2)).model_copy(update={"left": {"1": ("events", 1, 41)}})
+    held = run(chain.record(LAYOUT, held, leaving), store)
+    due = chain.repair(held.head)
+    assert due is not None
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     head = run(chain.abandon(LAYOUT, held), store).head
     start, end = ranges(2)["events"]["0"]
     retained.check(head, first(p0=start))

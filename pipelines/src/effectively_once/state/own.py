@@ -29,7 +29,7 @@ _TRIED: ContextVar[bool] = ContextVar("effectively_once_tried", default=False)
 
 
 @contextmanager
-def tried() -> Iterator[None]:
+def try_merges() -> Iterator[None]:
     """Have what is merged be merged in other ways too, and refuse an aggregate whose results differ (`Trial`).
 
     Raises:
