@@ -43,7 +43,9 @@ def package_digests(*functions: Callable[..., Any]) -> dict[str, str]:
     Other than `code_digest`, which passes over what is installed, they are of the same digits wherever a package lies:
     in a checkout, in an unpacked wheel, in an image.
     """
-    names = {LIBRARY.name, *((_code_of(function).__module__ or "").partition(".")[0] for function in functions)}
+    # Methods of Python's own types are of no module.
+    modules = (getattr(_code_of(function), "__module__", None) or "" for function in functions)
+    names = {LIBRARY.name, *(module.partition(".")[0] for module in modules)}
     places = {name: _place_of(sys.modules[name]) for name in sorted(names & {*sys.modules})}
     return {name: package_digest(place) for name, place in places.items() if place is not None}
 
