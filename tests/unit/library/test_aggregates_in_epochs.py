@@ -188,7 +188,7 @@ def test_a_window_of_more_epochs_than_a_worker_keeps_apart_is_repeated_alike() -
     assert shown(attacked) == shown(steady)
 
 
-@pytest.mark.parametrize("bytes_max", [300, 700])
+@pytest.mark.parametrize("bytes_max", [300, 450])
 def test_divided_epochs_come_to_the_same_but_for_how_they_were_cut(bytes_max: int) -> None:
     """Whatever is exact; an own aggregate that is not has other parts, and is told from them by nobody."""
     attacked = world()
