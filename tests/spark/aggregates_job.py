@@ -9,11 +9,12 @@ from decimal import Decimal
 import pyarrow as pa
 
 from effectively_once import Average, Collect, CountDistinct, First, Last, Min, RecordedStep, Sum
+from effectively_once.state.aggregates import Aggregate
 from tests.spark import orders_job
 
 # Added up as they come, they are 0.0 or the right sum, by their order.
 WEIGHTS = (1e300, -1e300, 1e16, -1e16, 0.1, -0.0, 5e-324)
-VALUES = {
+VALUES: dict[str, Aggregate] = {
     "cost": Sum("cost"),
     "weight": Sum("weight"),
     "mean": Average("weight"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed, long_texts
 from effectively_once.epoch import epoch
 from effectively_once.state import keys
-from tests.unit.library.test_accumulators import KINDS
+from tests.unit.library.column_values import KINDS
 
 ODD = st.text(st.sampled_from(["~", "|", "0", "1", "a", "é", "\0"]), max_size=5)
 VALUES = {**KINDS, pa.string(): ODD}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -30,8 +30,8 @@ def letter(text: str, reason: str = "sum_too_large") -> tuple[bytes, dict[str, A
     exact = {"key": "1|an~1n", "window_start_ms": 60_000, "sum": 2**64, "last": text, "some": f'["{text}"]'}
     key, body = too_large.letter(STEP, WINDOWS, 2, reason, exact)
     assert key is None
-    line = orjson.loads(cast("bytes", body))
-    return cast("bytes", body), line, orjson.loads(line["value"])
+    line = orjson.loads(body)
+    return body, line, orjson.loads(line["value"])
 
 
 def test_it_tells_key_window_and_values_as_text() -> None:

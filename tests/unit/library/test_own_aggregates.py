@@ -142,7 +142,8 @@ def test_a_worker_without_memory_is_no_error_of_the_aggregate(name: str) -> None
     def full(*_: Any) -> Any:
         raise MemoryError
 
-    values = accumulators({"own": replace(TOTAL, **{name: full})}, pa.schema([("n", pa.int64())]))
+    changed: dict[str, Any] = {name: full}
+    values = accumulators({"own": replace(TOTAL, **changed)}, pa.schema([("n", pa.int64())]))
     rows = pa.table({"key": ["a"] * 3, "window_start_ms": [0] * 3, "own": [b"=1", b"+[2]", b"+[3]"]})
     with pytest.raises(MemoryError):
         windows.final_of(windows.grouped(rows.cast(windows.schema(values)), windows.merges(values)), values)

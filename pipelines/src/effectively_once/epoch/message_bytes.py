@@ -28,6 +28,8 @@ BATCH_BYTES = 128
 """Kafka's own words around the only record of a batch."""
 LETTER_BYTES = MESSAGE_BYTES - BATCH_BYTES
 """What a dead letter may have."""
+REASON_CHARACTERS = 1_000
+"""Of a reason in a dead letter that would be too large with all of it."""
 _RESULT_BYTES = 64 << 10
 """Of the dead letter of a result, beside its key: its values, and where it is from."""
 SHORT, LONG = '"\\\b\t\n\f\r', "".join(chr(code) for code in range(32) if chr(code) not in "\b\t\n\f\r")

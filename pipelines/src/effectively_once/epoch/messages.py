@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from effectively_once.epoch.message_bytes import LETTER_BYTES
+from effectively_once.epoch.message_bytes import LETTER_BYTES, REASON_CHARACTERS
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.dead_letters import as_text
@@ -20,8 +20,6 @@ from effectively_once.state.ordered import as_json
 
 _SOURCE = tuple(COORDINATES.names)
 PORTION = 2_000
-REASON_CHARACTERS = 1_000
-"""Of a reason in a dead letter that would be too large with all of it."""
 _AROUND_BYTES = 16 << 10
 """Of such a dead letter, beside its value."""
 

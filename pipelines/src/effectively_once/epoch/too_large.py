@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from effectively_once.epoch.message_bytes import LETTER_BYTES
-from effectively_once.epoch.messages import REASON_CHARACTERS
+from effectively_once.epoch.message_bytes import LETTER_BYTES, REASON_CHARACTERS
 from effectively_once.state import deltas, keys, ordered, sums, windows
 
 if TYPE_CHECKING:
