@@ -245,6 +245,11 @@ class EpochRecord(_Frozen):
         return self.is_empty and self.repairs is None and self.abandoned is not False
 
     @property
+    def leaves_again(self) -> bool:
+        """Whether it was to take the rest of a divided epoch and was abandoned: the rest is left as it was."""
+        return bool(self.after) and self.repairs is None
+
+    @property
     def keeps_watermark(self) -> bool:
         """Whether it closes no window: its watermark is that of the epoch before."""
         return self.is_abandoned or self.repairs is not None

@@ -126,14 +126,14 @@ func take(sends []*Send, record Row, format int64, ends, shown map[string]int64,
 			times = append(times, number(time))
 		}
 	}
-	repairs, leaves := number(record["repairs"]), leftBy(record, answer.run)
+	repairs, leaves, again := number(record["repairs"]), leftBy(record, answer.run), record["after"] != nil && record["repairs"] == nil
 	for _, send := range sends {
 		in := func(span [2]int64) bool { return send.epoch == none && span[0] <= send.offset && send.offset < span[1] }
 		due := in(spans[send.place]) || send.epoch == none && repairs != none && send.left == repairs
 		if in(lost[send.place]) {
 			answer.Lost, send.epoch = answer.Lost+1, epoch
-		} else if due && leaves(send) {
-			send.left = epoch
+		} else if due && leaves(send) || again && send.epoch == none && send.left == epoch-1 {
+			send.left = epoch // again: the rest that an abandoned epoch was to take
 		} else if due {
 			send.epoch, send.row["epoch"], read = epoch, written(epoch), append(read, send)
 		}

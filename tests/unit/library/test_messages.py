@@ -8,6 +8,7 @@ import json
 import math
 import tracemalloc
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from effectively_once.sinks.tables import COLUMN_TYPES
 
 SOURCE = {"topic": ["t"], "partition": pa.array([3], pa.int32()), "offset": pa.array([2**40], pa.int64())}
 AT = datetime(2026, 1, 31, 23, 59, 59, 1, UTC)
+DECIMAL = pa.decimal128(38, 2)
 VALUES: dict[Any, list[tuple[Any, Any]]] = {
     pa.string(): [('é\n\x00"\\', 'é\n\x00"\\'), ("", ""), ("😀", "😀")],
     pa.int64(): [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (0, 0)],
@@ -35,6 +37,7 @@ VALUES: dict[Any, list[tuple[Any, Any]]] = {
         (AT, "2026-01-31T23:59:59.000001+00:00"),
         (datetime(1969, 12, 31, tzinfo=UTC), "1969-12-31T00:00:00+00:00"),
     ],
+    DECIMAL: [(Decimal(text), text) for text in ("1.50", f"-{'9' * 36}.99", "0.00")],
 }
 CASES = [(kind, *case) for kind, cases in VALUES.items() for case in [*cases, (None, None)]]
 
@@ -50,12 +53,12 @@ def content(message: tuple[bytes | None, bytes]) -> dict[str, Any]:
 
 
 def test_every_type_that_a_column_may_have_is_tested() -> None:
-    assert VALUES.keys() == COLUMN_TYPES.keys()
+    assert VALUES.keys() == {*COLUMN_TYPES, DECIMAL}
 
 
 @pytest.mark.parametrize(("kind", "value", "told"), CASES)
 def test_a_value_of_every_type_is_told_in_json(kind: Any, value: Any, told: Any) -> None:
-    """Binary in hexadecimal digits, times in UTC, what JSON has no number for as null."""
+    """Binary in hexadecimal digits, times in UTC, decimals as text, what JSON has no number for as null."""
     ((key, line),) = messages(ToKafka("k"), row(v=pa.array([value], kind)), 7)
     assert key is None
     assert json.loads(line) == {"v": told, "epoch": 7, "source": ["t", 3, 2**40]}

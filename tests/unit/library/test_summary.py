@@ -249,7 +249,8 @@ def test_rows_that_a_shard_leaves_have_come_all_the_same(rest: bool) -> None:
     """Of a divided epoch, and of one that takes its rest, whose own ranges cover nothing."""
     spans = {"t": {"0": (10, 14), "1": (0, 3)}}
     ended = {"t": {"0": (14, 14), "1": (3, 3)}}
-    pinned = declaration(EPOCH).model_copy(update={"ranges": ended, "reads": spans} if rest else {"ranges": spans})
+    due = {"ranges": ended, "reads": spans, "repairs": EPOCH - 1, "after": {"0": ("t", 0, 11)}}
+    pinned = declaration(EPOCH).model_copy(update=due if rest else {"ranges": spans})
     notes = [note(0, FIRST, read=2, came=4, left=("t", 0, 12)), note(1, FIRST, read=0, came=3)]
     Summary([0, 1], notes).require_every_offset(pinned, dense=True)
     notes[1]["came"] = 2

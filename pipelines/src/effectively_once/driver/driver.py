@@ -552,7 +552,7 @@ def one_line(error: BaseException) -> str:
 def _owes_rows(head: Head) -> bool:
     """Whether the chain has to take rows that were left, or is about to."""
     due = chain.due(head)
-    return due is not None and due.repairs is not None
+    return due is not None and (due.repairs is not None or due.leaves_again)
 
 
 def _start_of_lineage(head: Head, lineage: str) -> Offsets:

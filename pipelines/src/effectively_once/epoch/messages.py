@@ -11,16 +11,15 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from effectively_once.epoch.message_bytes import LETTER_BYTES
+from effectively_once.epoch.message_bytes import LETTER_BYTES, REASON_CHARACTERS
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.dead_letters import as_text
 from effectively_once.sinks.kafka_shard import Row
+from effectively_once.state.ordered import as_json
 
 _SOURCE = tuple(COORDINATES.names)
 PORTION = 2_000
-REASON_CHARACTERS = 1_000
-"""Of a reason in a dead letter that would be too large with all of it."""
 _AROUND_BYTES = 16 << 10
 """Of such a dead letter, beside its value."""
 
@@ -97,7 +96,7 @@ def _lines(rows: pa.Table, names: tuple[str, ...], epoch: int, source: tuple[str
     for values in _portions(rows, (*names, *source)):
         places = [zip(*values[len(names) :], strict=True)] if source else []
         for row in zip(*values[: len(names)], repeat(epoch), *places, strict=False):
-            yield _alone(orjson.dumps(dict(zip(fields, row, strict=True)), default=bytes.hex))
+            yield _alone(orjson.dumps(dict(zip(fields, row, strict=True)), default=as_json))
 
 
 def _alone(written: bytes) -> bytes:

@@ -175,7 +175,8 @@ class ShardStep:
     def window_state(self, windowed: Windowed) -> state.WindowState:
         """Return the windows that are open before this epoch, those that it closes among them."""
         windows = self.task.windows
-        fresh = lambda: state.WindowState(windows, windowed.values)  # noqa: E731
+        values = self.task.pipeline.accumulators(windowed)
+        fresh = lambda: state.WindowState(windows, values)  # noqa: E731
         found = self._folded(windowed.name, state.canonical, fresh)
         found.expire(self.task.declaration.previous_watermark_ms)
         return found

@@ -149,7 +149,7 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
     declared = held.head.declared
     if declared is None:
         raise ChainError("no epoch is declared", layout.head, "There is nothing to abandon.")
-    if declared.repairs is not None:
+    if declared.repairs is not None and not declared.is_rest:
         raise ChainError(
             f"epoch {declared.epoch} repairs epoch {declared.repairs}, whose missing rows would be lost",
             layout.head,
@@ -165,7 +165,8 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
 def nothing(declared: Declaration) -> Declaration:
     """Return the declaration of an epoch that covers nothing, in the place of another.
 
-    Its watermark is that of the epoch before: it closes no window, and the next one closes those it would have closed.
+    Where that one took the rest of a divided epoch, the rest is due in the next one. Its watermark is that of the epoch
+    before: it closes no window, and the next one closes those it would have closed.
     """
     ranges = {
         topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
@@ -176,6 +177,7 @@ def nothing(declared: Declaration) -> Declaration:
             "ranges": ranges,
             "watermark_ms": declared.previous_watermark_ms,
             "shown": {},
+            "repairs": None,
             "anew": (),
             "abandoned": True,
         }
@@ -235,6 +237,7 @@ def repair(head: Head) -> Declaration | None:
             "previous_watermark_ms": last.watermark_ms,
             "clock": _clock_after(last),
             "after": last.left,
+            "abandoned": None,
             "came": {shard: it for shard, it in last.came.items() if shard in last.left},
             "reads": (last.reads or last.ranges) if last.left else {},
             # Of an epoch that repaired another, shards without a rest have taken all.
@@ -251,9 +254,9 @@ def input_of(head: Head, epoch: Declaration) -> Ranges:
         epoch: the epoch.
 
     """
-    if epoch.repairs is None or epoch.reads:
-        return epoch.reads or epoch.ranges
-    return head.tail[-1].ranges
+    if epoch.repairs is None:
+        return epoch.ranges
+    return epoch.reads or head.tail[-1].ranges
 
 
 def due(head: Head) -> Declaration | None:
@@ -482,7 +485,7 @@ def _flushed(layout: Layout, head: Head) -> Step[Head]:
 
     An epoch stays whose rest others take: a batch of Spark is compared with its ranges, the watermark goes by its rows.
     """
-    begun = max((number for number, record in enumerate(head.tail) if record.repairs is None), default=0)
+    begun = max((at for at, record in enumerate(head.tail) if record.repairs is None and not record.reads), default=0)
     half = min(TAIL_LIMIT // 2, begun)
     if len(head.tail) <= TAIL_LIMIT or not half:
         return head

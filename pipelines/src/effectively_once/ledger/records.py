@@ -256,7 +256,12 @@ class Declaration(Sparse):
     @property
     def is_rest(self) -> bool:
         """Whether it takes the rest of a divided epoch, and of no other."""
-        return bool(self.after) and not self.shown
+        return bool(self.after) and not self.shown and not self.abandoned
+
+    @property
+    def leaves_again(self) -> bool:
+        """Whether it was to take the rest of a divided epoch and was abandoned: the next one takes it."""
+        return bool(self.after) and self.is_abandoned
 
     @property
     def is_abandoned(self) -> bool:
@@ -282,7 +287,7 @@ class Declaration(Sparse):
         """How many records it reads at most; None where an operator pinned which of them it takes."""
         if self.shown:
             return None
-        read = self.reads or self.ranges
+        read = self.ranges if self.is_abandoned else self.reads or self.ranges
         return sum(end - start for partitions in read.values() for start, end in partitions.values())
 
 

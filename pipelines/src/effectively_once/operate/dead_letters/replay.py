@@ -18,9 +18,10 @@ from confluent_kafka.admin import AdminClient
 
 from effectively_once.errors import SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.kafka_client import client_config
-from effectively_once.pipeline.columns import RESULT_REFUSED, SUM_TOO_LARGE
+from effectively_once.pipeline.columns import RESULT_REFUSED
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.dead_letters import LATE, DeadLetter, Message, Selection, Unreadable
+from effectively_once.state.accumulator import IMPOSSIBLE
 
 HEADER = "effectively-once-replay"
 """Of every record that is sent: epoch/topic/partition/offset of the dead letter."""
@@ -104,7 +105,7 @@ class Replay:
         return self.done
 
     def _send(self, letter: DeadLetter) -> None:
-        if letter.reason == SUM_TOO_LARGE or letter.reason.startswith(RESULT_REFUSED):
+        if letter.reason in IMPOSSIBLE or letter.reason.startswith(RESULT_REFUSED):
             self.done.left["results of windows, which are no records"] += 1
             return
         if letter.cut is not None:
