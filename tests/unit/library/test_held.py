@@ -19,6 +19,7 @@ from effectively_once.epoch import epoch
 from effectively_once.ledger.records import Clock, Delta, EpochRecord
 from effectively_once.state import catalog as catalog_
 from effectively_once.state import windows as state
+from effectively_once.state.accumulators import accumulators
 from effectively_once.state.catalog import Catalog
 from effectively_once.state.deltas import Named
 from effectively_once.state.held import excess_ms
@@ -28,7 +29,7 @@ from tests.unit.library.one_epoch import PIPELINE, Place, table
 from tests.unit.library.test_clock import declared, head, record
 
 WINDOWS = Windows(100, 50)
-COUNT = {"count": Count()}
+COUNT = accumulators({"count": Count()}, pa.schema([]))
 SPANS = {"0": (0, 1), "1": (0, 1)}
 
 
