@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.fuzz import run, test_answers, test_refused
 from tests.fuzz.chosen import RECORDS_VARIABLE, SEED_VARIABLE
 
 ROUND = Counter(read=6_000, accepted=4_000, late=2_000)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """Fuzzing leaves warnings out, and tests of these come later in the same process."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture
