@@ -30,7 +30,7 @@ MODULE = "effectively_once_jobs.user_counts"
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
 PARTITIONS, SHARDS = 4, 2
 COMPACTED = {"cleanup.policy": "compact"}
-ADMIN_S, PROCESSED_S = 60.0, 240.0
+ADMIN_S, PROCESSED_S, COMMITTED_S = 60.0, 240.0, 180.0
 
 
 @dataclass(frozen=True)
@@ -205,18 +205,17 @@ class Pipeline:
         wait_for(f"{self.name}: all records", PROCESSED_S, lambda: self.published_rows() >= len(self.sends), driver)
 
     def wait_committed(self, driver: Child) -> None:
-        """Wait until everything sent is processed and Spark has written `commits/n` of its last batch."""
+        """Wait until everything sent is processed, and `commits/n` is there for each batch of the newest checkpoint."""
         self.wait_processed(driver)
-        wait_for(f"{self.name}: commits of the last batch", PROCESSED_S, self._is_committed, driver)
+        wait_for(f"{self.name}: commits of the last batch", COMMITTED_S, self._is_committed, driver)
 
     def _is_committed(self) -> bool:
-        newest = max(self.layout.checkpoint(lineage) for lineage in self._lineages())
-        planned, committed = (set(self.store.names(f"{newest}/{log}/")) for log in ("offsets", "commits"))
-        return {name.replace("/offsets/", "/commits/") for name in planned} <= committed
-
-    def _lineages(self) -> set[str]:
         folder = self.layout.checkpoint("")
-        return {name.removeprefix(folder).partition("/")[0] for name in self.store.names(folder)}
+        names = set(self.store.names(folder))
+        # The names of lineages begin with their generation.
+        newest = self.layout.checkpoint(max(names).removeprefix(folder).partition("/")[0])
+        planned = (name for name in names if name.startswith(f"{newest}/offsets/"))
+        return all(name.replace("/offsets/", "/commits/") in names for name in planned)
 
     def head(self) -> Head:
         return run(chain.read(self.layout), self.store)
