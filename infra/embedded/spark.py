@@ -41,7 +41,8 @@ class SparkHome:
         master: where Spark runs; by default executors in JVMs of their own.
         dump_to: folder that the driver's JVM writes its class data to when it ends.
         memory_mib: heap of driver and of each executor.
-        executors: how many, of one core each.
+        executors: how many.
+        cores: of each executor.
         long_lived: JVMs and plans for throughput; otherwise they are soon up, and slower after a minute.
         conf: settings of Spark beside those made here, or instead of them.
     """
@@ -54,6 +55,7 @@ class SparkHome:
     dump_to: Path | None = None
     memory_mib: int = 768
     executors: int = EXECUTORS
+    cores: int = 1
     long_lived: bool = False
     conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,7 +71,7 @@ class SparkHome:
         scratch.mkdir(exist_ok=True)
         jars = f"{self.toolchain.jvm_jar}:{self.toolchain.spark_jars}/*"
         conf = {
-            "spark.master": self.master or f"local-cluster[{self.executors},1,{self.memory_mib}]",
+            "spark.master": self.master or f"local-cluster[{self.executors},{self.cores},{self.memory_mib}]",
             "spark.executor.memory": f"{self.memory_mib}m",
             "spark.driver.memory": f"{self.memory_mib}m",
             "spark.driver.extraClassPath": jars,

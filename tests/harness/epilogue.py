@@ -73,6 +73,7 @@ class Epilogue:
         pid = self.drivers.driver
         killed = self.drivers.kill()
         self.history.record("driver", state="killed", pid=pid, process=killed)
+        self.drivers.gather()
         last = self.subject.numbers.sent - self.subject.numbers.sent // SHARE - 1
         for checkpoint in ("kept", "deleted"):
             if checkpoint == "deleted":

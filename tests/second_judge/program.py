@@ -15,7 +15,8 @@ from tests.harness.results import Answer
 TOOL = GoTool("second-judge", {"second-judge": "."}, 5, source=Path(__file__).parent)
 DEADLINE_S = 600.0
 # It keeps nearly all that it reads, and is soon done: a third of its time went into looking for what it does not keep.
-MEMORY = {"GOGC": "400", "GOMEMLIMIT": "3GiB"}
+# The first judge needs a core meanwhile, and takes longer.
+LIMITS = {"GOGC": "400", "GOMEMLIMIT": "3GiB", "GOMAXPROCS": "1"}
 
 
 def built() -> Path:
@@ -36,7 +37,7 @@ def ask(run: Path) -> Answer:
         capture_output=True,
         timeout=DEADLINE_S,
         check=False,
-        env={**MEMORY, **os.environ},
+        env={**LIMITS, **os.environ},
     )
     try:
         answer = Answer.model_validate(orjson.loads(done.stdout))

@@ -30,6 +30,9 @@ class Drivers(Protocol):
     def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Start a driver on a settings file; a former one must have ended. It need not have begun on return."""
 
+    def gather(self) -> None:
+        """Let later drivers do with as few executors as there can be: none is struck any more."""
+
     def alive(self) -> str | None:
         """None while the driver runs or is about to, else its last words."""
 

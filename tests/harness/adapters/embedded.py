@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,11 @@ class ProcessDrivers:
         if self.checkout is not None:
             env["PYTHONPATH"] = f"{self.home.toolchain.wheel.installed}:{self.checkout}"
         self.child = self.home.start(f"{name}-{self.started}", self.module, [str(settings), *arguments], env)
+
+    def gather(self) -> None:
+        """Have one executor with the cores of all: a JVM less starts each time."""
+        home = self.home
+        self.home = replace(home, executors=1, cores=home.executors * home.cores)
 
     def alive(self) -> str | None:
         """None while the driver runs, else its last words."""

@@ -32,7 +32,7 @@ def play(
 
     It has one executor with a core for each partition: fewer JVMs start, again after each kill, beside the run.
     """
-    home = replace(home, master=f"local-cluster[1,{PARTITIONS},{home.memory_mib}]")
+    home = replace(home, executors=1, cores=PARTITIONS)
     events = directory.path / "work" / "controls.jsonl"
     drivers = ProcessDrivers(home, "tests.harness.controls.job", events, checkout=checkout)
     with (

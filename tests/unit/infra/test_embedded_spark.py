@@ -12,6 +12,7 @@ import pytest
 
 from infra.embedded import spark
 from infra.embedded.spark import CLASSES, SparkHome
+from tests.harness.adapters.embedded import ProcessDrivers
 
 
 @pytest.fixture
@@ -56,3 +57,14 @@ def test_shared_class_data_is_for_short_lived_jvms(started: list[dict[str, str]]
     short, lasting = (one["spark.driver.extraJavaOptions"] for one in settings)
     assert f"-XX:SharedArchiveFile={tmp_path / 'classes' / CLASSES}" in short
     assert "SharedArchiveFile" not in lasting
+
+
+def test_drivers_of_the_epilogue_have_the_cores_of_all_in_one_executor(
+    started: list[dict[str, str]], tmp_path: Path
+) -> None:
+    drivers = ProcessDrivers(_home(tmp_path, long_lived=False), "m", tmp_path / "events")
+    drivers.start("driver", tmp_path)
+    drivers.gather()
+    drivers.start("driver", tmp_path)
+    masters = [json.loads(env["EFFECTIVELY_ONCE_SPARK_CONF"])["spark.master"] for env in started]
+    assert masters == ["local-cluster[2,1,768]", "local-cluster[1,2,768]"]
