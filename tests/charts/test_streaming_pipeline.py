@@ -272,6 +272,7 @@ def test_given_conf_wins_and_reaches_the_session() -> None:
     session = json.loads(environment(pod(rendered, "driver"))["EFFECTIVELY_ONCE_SPARK_CONF"])
     assert session["spark.network.timeout"] == "60s"
     assert session["spark.ui.enabled"] == "true"
+    assert session["spark.driver.extraClassPath"] == conf["spark.driver.extraClassPath"], "declarations pin its jars"
 
 
 def test_policies_open_the_ports_that_spark_is_told() -> None:

@@ -236,6 +236,20 @@ def test_time_by_partition_is_judged_alike(run: Path) -> None:
     assert [reason for reason in answer_of(run).reasons if "epoch 3: the watermark" in reason]
 
 
+def test_time_that_is_forced_is_judged_alike(run: Path) -> None:
+    """An epoch goes on to a time that a partition is behind."""
+    _with_clocks(run)
+
+    def force(chain: Any) -> None:
+        third = chain["epochs"][3]
+        third["clock"]["forced_ms"] = third["watermark_ms"] = third["watermark_ms"] + 1
+
+    change_json(run / "observed" / "chain.json", force)
+    assert not [reason for reason in answer_of(run).reasons if "epoch 3: the watermark" in reason]
+    change_json(run / "observed" / "chain.json", lambda chain: chain["epochs"][3]["clock"].pop("forced_ms"))
+    assert [reason for reason in answer_of(run).reasons if "epoch 3: the watermark" in reason]
+
+
 @pytest.mark.parametrize("stated", [None, True, False])
 def test_an_epoch_that_reads_nothing_is_judged_alike(run: Path, stated: bool | None) -> None:
     """It closes windows, unless an operator gave it up; where the chain does not say so, one did."""

@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
 )
 
 from effectively_once.sinks.kafka_shard import ShardAddress
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack

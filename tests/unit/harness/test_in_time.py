@@ -55,6 +55,7 @@ def send(kind: str = "fresh", partition: int = 0) -> Send:
         (150, "fresh", Clock(idle={"events": (0,)}), 200, False),
         (150, "fresh", Clock(idle={"events": (1,)}), 200, True),
         (150, "fresh", Clock(released=("gate",)), 200, False),
+        (150, "fresh", Clock(forced_ms=0), 200, False),
         (99, "fresh", Clock(idle={"events": (0,)}), 200, True),  # idle is who has nothing unread
     ],
 )
@@ -69,6 +70,9 @@ def test_a_seal_is_after_what_was_acknowledged_before_it(
     [
         (Clock(released=("north",)), False),
         (Clock(released=("south",)), True),
+        (Clock(sources={"north": 5}, forced_ms=6), False),
+        (Clock(sources={"north": None}, forced_ms=6), False),
+        (Clock(sources={"north": 6, "south": 5}, forced_ms=6), True),
         (Clock(idle={"events": (0,)}), True),  # its gateway's word holds time for it
     ],
 )

@@ -39,6 +39,20 @@ def test_a_run_that_was_divided_passes(divided: Path) -> None:
     assert all(part.accepted > 0 for part in parts), "the test is vacuous"
 
 
+@pytest.fixture(scope="module")
+def abandoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of which the first rest was abandoned; not to be changed."""
+    folder = tmp_path_factory.mktemp("abandoned")
+    return bind(watch(fabricate(folder / "20261126-091500-7", divided=DIVIDED, abandoned=True)))
+
+
+def test_a_rest_that_was_abandoned_is_due_in_the_next_epoch(abandoned: Path) -> None:
+    results = judge(abandoned, write=False, second=ask)
+    assert results.verdict is Verdict.PASS, results.reasons
+    first, none, rest = Case(abandoned).reference.numbers[DIVIDED : LAST + 1]
+    assert (first.accepted > 0, none.in_, rest.accepted > 0) == (True, 0, True)
+
+
 def _epoch(number: int, **fields: Any) -> Change:
     def change(chain: Any) -> None:
         chain["epochs"][number].update(fields)
@@ -105,3 +119,37 @@ def test_the_chain_says_what_a_rest_lacks(run: Path, what: str) -> None:
     told = judge(run, write=False).oracle("chain")
     assert told.verdict is Verdict.FAIL
     assert any(said in line for line in told.evidence), told.evidence
+
+
+ABANDONED: dict[str, tuple[dict[str, Any], str]] = {
+    "another place": ({"after": {"1": ["events", 0, 1]}}, f"epoch {REST} goes on elsewhere than epoch {DIVIDED}"),
+    "leaves otherwise": (
+        {"left": {"1": ["events", 0, 1]}},
+        f"epoch {REST} was abandoned and leaves other rows than it was to take",
+    ),
+    "other ranges": ({"reads": {}}, f"epoch {REST} reads other ranges than epoch {DIVIDED}"),
+    "not said": ({"abandoned": False}, f"epoch {REST} leaves a rest once more, and is not said to be abandoned"),
+}
+
+
+@pytest.mark.parametrize("what", ABANDONED)
+def test_the_chain_says_what_an_abandoned_rest_lacks(abandoned: Path, tmp_path: Path, what: str) -> None:
+    run = Path(shutil.copytree(abandoned, tmp_path / abandoned.name))
+    fields, said = ABANDONED[what]
+    _epoch(REST, **fields)(run)
+    told = judge(run, write=False).oracle("chain")
+    assert told.verdict is Verdict.FAIL
+    assert any(said in line for line in told.evidence), told.evidence
+
+
+def test_a_rest_that_an_abandoned_epoch_loses_fails(abandoned: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(abandoned, tmp_path / abandoned.name))
+
+    def forgotten(chain: Any) -> None:
+        del chain["epochs"][REST]["left"]
+        for name in ("repairs", "after", "reads"):
+            del chain["epochs"][LAST][name]
+
+    change_json(run / "observed" / "chain.json", forgotten)
+    assert judge(run, write=False).verdict is Verdict.FAIL
+    assert ask(run).verdict is Verdict.FAIL

@@ -180,6 +180,22 @@ def test_a_partition_that_nothing_came_from_holds_the_watermark() -> None:
     ) == [None, None]
 
 
+@pytest.mark.parametrize(("forced_ms", "due"), [(5, 10), (700, 700), (None, 10)])
+def test_nobody_holds_the_watermark_before_the_time_to_which_it_is_forced(forced_ms: int | None, due: int) -> None:
+    sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
+    second = timed(1, due, p0=(1, 2), p1=(1, 1)).model_copy(update={"clock": Clock(forced_ms=forced_ms)})
+    assert dues(sends, timed(0, None, p0=(0, 1), p1=(0, 1)), second) == [None, due]
+
+
+@pytest.mark.parametrize("idle", [(0, 1), ()])
+def test_it_is_forced_where_nobody_is_waited_for_and_where_one_has_shown_nothing(idle: tuple[int, ...]) -> None:
+    second = timed(1, 700, p0=(1, 2), p1=(0, 0)).model_copy(
+        update={"clock": Clock(idle={"events": idle}, forced_ms=700)}
+    )
+    sends = [send("a", 900, 0), send("c", 950, 1)]
+    assert dues(sends, timed(0, None, p0=(0, 1), p1=(0, 0)), second) == [None, 700]
+
+
 def test_copies_and_late_records_tell_how_far_their_partition_has_come() -> None:
     sends = [send("a", 900, 0), send("b", 600, 0, partition=1), send("a", 700, 1, partition=1), send("d", 1, 1)]
     first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 600, p0=(1, 2), p1=(1, 2))

@@ -247,6 +247,29 @@ def test_an_epoch_declared_by_another_wheel_is_not_finished() -> None:
         chain.same_version(declared, "b" * 64, "here")
 
 
+RUNTIME = {"jars": "0" * 16, "pyarrow": "21.0.0", "spark": "4.2.0"}
+
+
+def test_an_epoch_declared_on_another_runtime_is_not_finished_and_what_differs_is_named() -> None:
+    store = MemoryStore()
+    pinned = declaration(0).model_copy(update={"runtime": RUNTIME})
+    declared = run(chain.declare(LAYOUT, taken(store), pinned, None, 0), store).head
+    chain.same_version(declared, "a" * 64, "here", RUNTIME)
+    with pytest.raises(VersionError) as refused:
+        chain.same_version(declared, "a" * 64, "here", {**RUNTIME, "pyarrow": "22.0.0", "spark": "4.2.1"})
+    differs = "epoch 0 was declared on pyarrow 21.0.0, spark 4.2.0, this is pyarrow 22.0.0, spark 4.2.1"
+    assert refused.value.what == differs
+    chain.same_version(declared, "a" * 64, "here", {"numpy": "2"})  # a command that says less
+    abandoned = run(chain.abandon(LAYOUT, taken(store, "operator")), store).head
+    chain.same_version(abandoned, "a" * 64, "here", {"spark": "5"})
+
+
+def test_what_an_older_version_declared_is_of_any_runtime() -> None:
+    store = MemoryStore()
+    declared = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store).head
+    chain.same_version(declared, "a" * 64, "here", RUNTIME)
+
+
 def test_the_watermark_to_pin_is_the_largest_accepted_time_and_never_sinks() -> None:
     store = MemoryStore()
     head = taken(store).head

@@ -128,13 +128,38 @@ def test_what_came_to_a_shard_is_pinned_as_long_as_it_leaves_rows() -> None:
     assert due_of(held).came == {"1": came["1"]}
 
 
-def test_a_rest_is_neither_abandoned_nor_given_up() -> None:
+def test_before_its_rest_is_taken_nothing_is_given_up() -> None:
     store = MemoryStore()
-    held = divided(store)
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
     with pytest.raises(ChainError, match="has to be repaired first"):
-        run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store)
-    held = run(chain.declare(LAYOUT, held, due_of(held), None, 0), store)
+        run(chain.give_up(LAYOUT, divided(store), loss, lineage="x", wheel_digest=WHEEL), store)
+
+
+def test_a_rest_that_is_abandoned_is_due_in_the_next_epoch_for_any_version() -> None:
+    """It reads nothing, closes no window, and leaves what it was to take."""
+    store = MemoryStore()
+    held = divided(store, parts=1)
+    due = due_of(held)
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    held = run(chain.abandon(LAYOUT, held), store)
+    pinned = held.head.declared
+    assert pinned is not None
+    assert (pinned.is_abandoned, pinned.is_rest, pinned.repairs, pinned.offsets) == (True, False, None, 0)
+    assert (chain.input_of(held.head, pinned), pinned.after) == (ended(ranges(2)), due.after)
+    assert run(chain.abandon(LAYOUT, held), store) == held
+    chain.same_version(held.head, "d" * 64, "here")
+    held = run(chain.record(LAYOUT, held, leaving(pinned, pinned.after)), store)
+    again = due_of(held)
+    assert (again.epoch, again.repairs, again.after, again.reads) == (5, 4, due.after, ranges(2))
+    assert (again.is_rest, again.is_abandoned, again.watermark_ms) == (True, False, due.watermark_ms)
+    chain.same_version(held.head, "d" * 64, "here")
+
+
+def test_what_an_operator_had_repaired_is_not_abandoned_though_it_is_divided() -> None:
+    store = MemoryStore()
+    held = divided(store)
+    due = due_of(held).model_copy(update={"shown": {"1": AsShown(rows=1)}})
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     with pytest.raises(ChainError, match="whose missing rows would be lost"):
         run(chain.abandon(LAYOUT, held), store)
 

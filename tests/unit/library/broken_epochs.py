@@ -98,7 +98,7 @@ CONTROLS: dict[str, tuple[dict[str, Counter[str]], Counter[str]]] = {}
 
 def untruncated(world: World, epochs: int) -> tuple[dict[str, Counter[str]], Counter[str]]:
     """Return what another pipeline of the same input shows and counts that was never hit; once for each input."""
-    which = f"{epochs} {world.topic} {json.dumps(world.records)} {world.pipeline!r}"
+    which = f"{epochs} {world.topic} {json.dumps(world.records, default=str)} {world.pipeline!r}"
     if which not in CONTROLS:
         control = World(world.records, world.size, world.pipeline, world.topic)
         control.driver().run(epochs)

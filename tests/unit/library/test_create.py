@@ -200,15 +200,15 @@ def refusal(code: str) -> S3Error:
 def test_bucket_is_made_once() -> None:
     """With the folder of event logs only when that is asked for."""
     store = MemoryStore()
-    make_bucket(store, "b", event_log=False)
-    make_bucket(store, "b", event_log=True)
+    make_bucket(store, "b")
+    make_bucket(store, "b", EVENT_LOG)
     assert (store.made, store.objects) == (1, [("b", EVENT_LOG)])
 
 
 def test_a_bucket_that_somebody_else_just_made_is_as_good() -> None:
     """And its folder is made all the same."""
     store = MemoryStore(errors={"make_bucket": refusal("BucketAlreadyOwnedByYou")})
-    make_bucket(store, "b", event_log=True)
+    make_bucket(store, "b", EVENT_LOG)
     assert store.objects == [("b", EVENT_LOG)]
 
 
@@ -216,14 +216,14 @@ def test_a_bucket_that_somebody_else_just_made_is_as_good() -> None:
 def test_refused_credentials_are_named(call: str) -> None:
     """They do not become right by waiting."""
     with pytest.raises(AccessError, match=r"InvalidAccessKeyId.*AWS_ACCESS_KEY_ID"):
-        make_bucket(MemoryStore(errors={call: refusal("InvalidAccessKeyId")}), "b", event_log=True)
+        make_bucket(MemoryStore(errors={call: refusal("InvalidAccessKeyId")}), "b", EVENT_LOG)
 
 
 @pytest.mark.parametrize("error", [urllib3.exceptions.HTTPError("refused"), refusal("SlowDown")])
 def test_a_store_that_starts_is_waited_for(error: Exception) -> None:
     """No answer, and answers that ask for patience."""
     with pytest.raises(NotYetError):
-        make_bucket(MemoryStore(errors={"bucket_exists": error}), "b", event_log=False)
+        make_bucket(MemoryStore(errors={"bucket_exists": error}), "b")
 
 
 def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from effectively_once.operate.inspect.description import Description
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.stateful import Stateful
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.new_pipeline import new_pipeline
 from tests.settings import REQUIRED, pipeline_settings
 

@@ -17,6 +17,7 @@ from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord
+from effectively_once.operate.abandon.abandonment import kinds, published_to, recorded
 from tests.unit.library.broken_epochs import SIZE, assert_exact, broken, kill, mend, records
 from tests.unit.library.one_epoch import Place, table
 from tests.unit.library.orders_world import MENDED, Killed, World
@@ -276,6 +277,35 @@ def test_another_version_takes_the_rest_of_what_its_shards_know() -> None:
     world.driver(MENDED).run(7)
     assert_exact(world)
     assert {record.wheel_digest for record in history(world)[1:]} == {MENDED}
+
+
+@pytest.mark.parametrize("by", ["operator", "driver"])
+def test_a_rest_that_fails_in_every_repeat_is_abandoned_and_a_mended_version_takes_it(by: str) -> None:
+    """Whoever publishes the abandoned epoch over nothing records that its rest is still due."""
+    world = divided()
+    old = world.driver()
+    old.finish(old.declare())
+    due = chain.repair(old.held.head)
+    assert due is not None
+    old.held = run(chain.declare(world.layout, old.held, due, None, old.live.floor(due)), world.store)
+    held = run(
+        chain.abandon(world.layout, run(chain.take_over(world.layout, "operator", {}), world.store)), world.store
+    )
+    if by == "operator":
+        pinned = world.declared
+        for name, shard in world.sinks:
+            world.sinks[name, shard].publish(pinned.epoch, held.head.generation, _nothing(world, name))
+        for name in world.pipeline.file_sinks:
+            world.manifests(name).publish_staged(pinned.epoch, held.head.generation, [])
+        record = recorded(pinned, held.head.generation, published_to(world.pipeline, 2), kinds(world.pipeline))
+        run(chain.record(world.layout, held, record), world.store)
+    world.driver(MENDED).run(7)
+    assert_exact(world)
+    assert [record.is_abandoned for record in history(world)[:4]] == [False, True, False, False]
+
+
+def _nothing(world: World, name: str) -> Any:
+    return world.pipeline.schema_of(name).empty_table() if name in world.pipeline.tables else []
 
 
 def test_a_replaced_driver_that_goes_on_shows_the_same_part() -> None:

@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import digest, former_digest
 from effectively_once.sinks import hanging, markers
+from effectively_once.sinks.ending import Hanging
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import ShardAddress
-from effectively_once.sinks.markers import Hanging
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 3)

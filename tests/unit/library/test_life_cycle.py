@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from effectively_once.driver.runtime import runtime_of
 from effectively_once.errors import SettingsError
 from effectively_once.operate import control_commands, life_cycle
 from effectively_once.operate.dead_letters import replay
@@ -72,9 +73,10 @@ def test_compact_changes_nothing_unless_it_is_told_to(run: Run) -> None:
 def test_repair_changes_nothing_unless_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The version that is to finish the epoch is the one whose digest is in the environment, if any is."""
     monkeypatch.delenv("EFFECTIVELY_ONCE_WHEEL_DIGEST", raising=False)
-    assert run("repair", "s.json") == ("repair", "clicks", {"yes": False, "wheel_digest": None})
+    assert run("repair", "s.json") == ("repair", "clicks", {"yes": False, "wheel_digest": None, "runtime": None})
     monkeypatch.setenv("EFFECTIVELY_ONCE_WHEEL_DIGEST", "b" * 64)
-    assert run("repair", "s.json", "--yes") == ("repair", "clicks", {"yes": True, "wheel_digest": "b" * 64})
+    due = {"yes": True, "wheel_digest": "b" * 64, "runtime": runtime_of(None)}
+    assert run("repair", "s.json", "--yes") == ("repair", "clicks", due)
 
 
 def test_retention_deletes_nothing_unless_it_is_told_to(run: Run) -> None:

@@ -20,7 +20,8 @@ from effectively_once.operate.backup import contents
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.state import catalog, merge
 from effectively_once.state import windows as state
-from effectively_once.state.aggregates import Aggregate, Count, Max
+from effectively_once.state.accumulators import accumulators
+from effectively_once.state.aggregates import Count, Max
 from effectively_once.state.catalog import Catalog
 from effectively_once.state.deltas import Canonical, Folder, Named, S, ShardDeltas
 from effectively_once.state.lateness import Windows
@@ -34,7 +35,7 @@ from tests.unit.library.names import ACCEPTED, USER_COUNTS
 from tests.unit.library.test_reader import counts_of, rows_of
 
 LAYOUT, WINDOWS = Layout("clicks"), Windows(10, 20)
-VALUES: dict[str, Aggregate] = {"count": Count(), "latest": Max("event_time_ms")}
+VALUES = accumulators({"count": Count(), "latest": Max("event_time_ms")}, pa.schema([("event_time_ms", pa.int64())]))
 KINDS: dict[str, Canonical] = {catalog.KIND: catalog.canonical, "counts": state.canonical}
 OPEN_END = 10**9
 NAMES = "abcdefgh"
@@ -71,7 +72,7 @@ class Shard:
             [{"id": name, "event_time_ms": time} for (name, time), is_new in zip(timely, new, strict=True) if is_new],
             catalog.SCHEMA,
         )
-        tables = {catalog.KIND: accepted, "counts": state.partial(accepted, "id", VALUES, WINDOWS)}
+        tables = {catalog.KIND: accepted, "counts": state.partial(accepted, ("id",), VALUES, WINDOWS)}
         deltas = {kind: {"0": self.log(kind).write(epoch, table)} for kind, table in tables.items()}
         spans = {kind: merge.merged(self.log(kind), self.entries(kind), fan=2, readers=1) for kind in KINDS}
         merged = {kind: {"0": span} for kind, span in spans.items() if span is not None and self.merges}

@@ -304,7 +304,7 @@ def test_a_server_that_goes_while_a_mark_is_asked_or_begun_is_named(
 @pytest.mark.parametrize(
     ("fields", "key", "says"),
     [
-        ([("a", pa.decimal128(5, 2))], (), r"columns that a table cannot have: a \(decimal128\(5, 2\)\)"),
+        ([("a", pa.decimal256(5, 2))], (), r"columns that a table cannot have: a \(decimal256\(5, 2\)\)"),
         ([("a", pa.string())], ("b",), r"b \(not a column\)"),
         ([], (), "none at all"),
     ],

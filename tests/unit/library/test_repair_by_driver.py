@@ -34,6 +34,7 @@ class MemoryDriver(Driver):
         self._inner = world.driver(wheel)
         self.of, self.job = world, SimpleNamespace(digest="c" * 32)  # type: ignore[assignment]
         self.settings, self.pipeline, self.wheel_digest = world.settings, world.pipeline, wheel
+        self.runtime = {"spark": wheel[:3]}
         self.layout, self.store, self.owner = world.layout, world.store, self._inner.held.head.owner  # type: ignore[assignment]
         self.metrics, self._plan, self._published = Metrics(world.layout.pipeline), None, None
         self._held, self._live = self._inner.held, self._inner.live

@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.objects import Absent, Found, Get
-from effectively_once.store import object_store
+from effectively_once.store import object_store, s3_client
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 
 NONE = b"<Error><Code>NoSuchKey</Code></Error>"
@@ -22,8 +22,8 @@ Opened = Callable[..., S3ObjectStore]
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Open a store that gives some answers, one after the other, and the last one from then on."""
-    monkeypatch.setenv(object_store.ACCESS_KEY, "a")
-    monkeypatch.setenv(object_store.SECRET_KEY, "b" * 8)
+    monkeypatch.setenv(s3_client.ACCESS_KEY, "a")
+    monkeypatch.setenv(s3_client.SECRET_KEY, "b" * 8)
     left: list[Answer] = []
 
     class Handler(BaseHTTPRequestHandler):

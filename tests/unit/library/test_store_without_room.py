@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.objects import create_once, run
-from effectively_once.store import object_store
+from effectively_once.store import s3_client
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 
 PUTS: list[str] = []
@@ -47,8 +47,8 @@ def endpoint() -> Iterator[str]:
 
 
 def test_a_put_that_is_never_taken_ends_as_unreachable(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(object_store.ACCESS_KEY, "a")
-    monkeypatch.setenv(object_store.SECRET_KEY, "b")
+    monkeypatch.setenv(s3_client.ACCESS_KEY, "a")
+    monkeypatch.setenv(s3_client.SECRET_KEY, "b")
     PUTS.clear()
     store = S3ObjectStore(BucketAddress(endpoint, "bucket"), patience_s=0.7)
     with pytest.raises(UnreachableError, match=r"no room left.*507.*Make room on its disk"):
