@@ -156,8 +156,10 @@ def test_an_image_that_is_there_is_pushed_and_not_built_again(references: Refere
     here = references()
     store.made()
     prefix = "registry.example/team/"
-    assert references(prefix) == {name: f"{prefix}{tag}" for name, tag in here.items()}
+    there = {name: f"{prefix}{tag}" for name, tag in here.items()}
+    assert references(prefix) == there
     assert store.made() == []
+    assert {one.replace("/", "_") for one in there.values()} <= {path.name for path in store.labels.iterdir()}
 
 
 def test_only_what_a_deployment_names_is_called_after_the_registry(references: References, docker: FakeDocker) -> None:
