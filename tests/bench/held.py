@@ -9,22 +9,20 @@ behind by more than the lateness, once by the partition that is furthest behind 
 from __future__ import annotations
 
 import argparse
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
 from tests.bench import counts, held_table, rates
 from tests.bench.errors import BenchError
-from tests.bench.facts import Kept, load
+from tests.bench.facts import Kept
 from tests.bench.held_epochs import Published, closing_epochs, latencies_s, require_held
 from tests.bench.held_events import HeldEvents, Sent, paced
 from tests.bench.held_table import BY_FRONT, BY_SLOWEST, name_of
 from tests.bench.memory import ALL, watch_memory
+from tests.bench.options import add_common
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, Started, open_place
 from tests.bench.s1_events import PARTITIONS, START_MS, WINDOW_MS, fill
 
@@ -44,10 +42,9 @@ def arguments(given: argparse.ArgumentParser) -> None:
     given.add_argument("--users", type=int, default=100_000)
     given.add_argument("--epoch-rows", type=int, default=50_000)
     given.add_argument("--bound", type=int, default=100_000, help="held_rows_max of one more arm with the longest hold")
-    given.add_argument("--rounds", type=int, default=3)
     given.add_argument("--seconds", type=int, default=120, help="of the run at a pace")
     given.add_argument("--per-s", type=int, default=1_000, help="its records per second")
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, rounds=3)
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -85,28 +82,21 @@ def measure(asked: argparse.Namespace) -> str:
 
 def _sample(kept: Kept, place: Place, arm: str, number: int, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """One arm in one round, unless it was measured before."""
-    found: dict[str, Any] | None = kept.find_sample(arm=arm, round=number)
-    if found is None:
-        load_before = load()
-        with place.console.step(f"round {number + 1}: {arm}"):
-            found = take()
-        kept.sample(arm=arm, round=number, load_before=load_before, **found)
-    return found
+    with place.console.step(f"round {number + 1}: {arm}"):
+        return kept.take(take, arm=arm, round=number)
 
 
 def _cost(place: Place, hold: int, bound: int, asked: argparse.Namespace) -> dict[str, Any]:
     """Memory and epoch times of one run on a topic that is full."""
     events = HeldEvents(asked.records, asked.users, hold_ms=hold * 60_000)
     changes = {"idle_ms": IDLE_MS, "held_rows_max": bound, "epoch_rows_max": asked.epoch_rows}
-    with _pipeline(place, window_ms=WINDOW_MS, lateness_ms=LATENESS_MS, **changes) as (name, settings):
-        fill(place.endpoints.kafka_bootstrap, name, events.values())
-        started = place.driver(name, MODULE, settings, master=MASTERS["cluster"])
-        try:
-            with watch_memory(started.process.pid) as peaks:
-                _until_read(started, events)
-            published, output = _published(place, name, started)
-        finally:
-            started.process.kill()
+    name, settings = _pipeline(place, window_ms=WINDOW_MS, lateness_ms=LATENESS_MS, **changes)
+    fill(place.endpoints.kafka_bootstrap, name, events.values())
+    started = place.driver(name, MODULE, settings, master=MASTERS["cluster"])
+    with place.ending(started.process, name, _topics(name)):
+        with watch_memory(started.process.pid) as peaks:
+            _until_read(started, events)
+        published, output = _published(place, name, started)
     if unseen := [role for role, mib in peaks.mib.items() if not mib]:
         raise BenchError(f"no memory of {', '.join(unseen)} was seen: their command lines are not what memory.py knows")
     if bound == NO_BOUND:
@@ -127,15 +117,13 @@ def _wait(place: Place, rule: str, asked: argparse.Namespace) -> dict[str, Any]:
     events = HeldEvents(records, asked.users, span_ms=asked.seconds * 1000, lag_ms=PACED_LAG_MS)
     sent: list[Sent] = []
     paced_ms = {"window_ms": PACED_WINDOW_MS, "lateness_ms": PACED_LATENESS_MS}
-    with _pipeline(place, **paced_ms, **RULES[rule]) as (name, settings):
-        started = place.driver(name, MODULE, settings, master=MASTERS["cluster"])
-        try:
-            # What a start takes is no latency: the first records wait for it, and are not compared.
-            fill(place.endpoints.kafka_bootstrap, name, paced(events.values(), asked.per_s, sent))
-            _until_read(started, events)
-            published, output = _published(place, name, started)
-        finally:
-            started.process.kill()
+    name, settings = _pipeline(place, **paced_ms, **RULES[rule])
+    started = place.driver(name, MODULE, settings, master=MASTERS["cluster"])
+    with place.ending(started.process, name, _topics(name)):
+        # What a start takes is no latency: the first records wait for it, and are not compared.
+        fill(place.endpoints.kafka_bootstrap, name, paced(events.values(), asked.per_s, sent))
+        _until_read(started, events)
+        published, output = _published(place, name, started)
     if rule == BY_SLOWEST:
         _require_none_late(rule, published)
     closed = {start: epoch for start, epoch in closing_epochs(output).items() if start >= _measured_from(asked)}
@@ -165,14 +153,12 @@ def _until_read(started: Started, events: HeldEvents) -> None:
     rates.until_all(lambda: rates.epochs(started.events), events.records, within_s, started.process)
 
 
-@contextmanager
-def _pipeline(place: Place, **changes: Any) -> Iterator[tuple[str, str]]:
-    """Name and settings of a pipeline and topic of its own; the disk is given back at the end."""
+def _pipeline(place: Place, **changes: Any) -> tuple[str, str]:
+    """Make a pipeline and a topic of its own; its name and settings."""
     name = f"h{len([*place.scratch.glob('h*.json')])}"
     place.create([NewTopic(name, PARTITIONS, 1)])
-    try:
-        yield name, place.pipeline(name, name, MODULE, shards=SHARDS, **changes).model_dump_json()
-    finally:
-        place.delete([name, f"{name}.user_counts", f"{name}.accepted"])
-        for folder in (place.scratch / "work" / name, place.scratch / "work" / "spark" / name):
-            shutil.rmtree(folder, ignore_errors=True)
+    return name, place.pipeline(name, name, MODULE, shards=SHARDS, **changes).model_dump_json()
+
+
+def _topics(name: str) -> list[str]:
+    return [name, f"{name}.user_counts", f"{name}.accepted"]

@@ -121,6 +121,17 @@ class Deployed:
     engine: Engine
     platform: dict[str, Any]
 
+    def values(self, release: str) -> dict[str, Any]:
+        """Return the values of a release."""
+        values: dict[str, Any] = self.engine.of("Chart")[release].inputs["values"]
+        return values
+
+    def secret(self, name: str) -> dict[str, str]:
+        """Return what a Secret holds."""
+        found = self.engine.of("Secret")[name]
+        assert "data" in found.secret, "the state keeps it encrypted"
+        return {key: base64.b64decode(text).decode() for key, text in found.inputs["data"].items()}
+
 
 def deploy(
     wanted: Settings,

@@ -138,7 +138,7 @@ def test_the_output_says_where_everything_is(ci: Deployed) -> None:
     }
     assert ci.platform["history_server"] == {"external_url": "http://127.0.0.1:12080"}
     assert ci.platform["pipelines"]["user_counts"]["settings"]["topic"] == "events"
-    assert ci.platform["pipelines"]["user_counts"] == ci.engine.of("Chart")["user-counts"].inputs["values"]
+    assert ci.platform["pipelines"]["user_counts"] == ci.values("user-counts")
 
 
 def test_a_second_run_asks_for_the_same(ci: Deployed, environment: dict[str, str]) -> None:
@@ -204,12 +204,8 @@ def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(env
 
     def released(**images: str) -> dict[str, Any]:
         pipelines = {"user_counts": {}, "clicks": {"wheel": "clicks"}, "audit": {"image": "own:1", "job": "audit"}}
-        return {
-            name: one.inputs["values"]
-            for name, one in deploy(settings(pipelines=pipelines, images=images), environment)
-            .engine.of("Chart")
-            .items()
-        }
+        deployed = deploy(settings(pipelines=pipelines, images=images), environment)
+        return {name: deployed.values(name) for name in ("user-counts", "clicks", "audit")}
 
     here = released(**{"job-clicks": "effectively-once-job-clicks:1"})
     pushed = released(**{"job-clicks": "registry.example/a/effectively-once-job-clicks:1"})
@@ -227,7 +223,7 @@ def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it
 
     def digest(one: dict[str, Any], **images: str) -> str:
         wanted = settings(pipelines={"user_counts": {"job": "own", **one}}, images=images)
-        told: str = deploy(wanted, environment).engine.of("Chart")["user-counts"].inputs["values"]["wheelDigest"]
+        told: str = deploy(wanted, environment).values("user-counts")["wheelDigest"]
         return told
 
     before, pushed = "effectively-once-spark:before", "registry.example/a/effectively-once-spark:before"
@@ -240,13 +236,9 @@ def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it
 
 
 def test_files_beside_the_image_are_pinned_too(environment: dict[str, str]) -> None:
-    digests = {
-        deploy(settings(pipelines={"user_counts": {"extra_files": files}}), environment)
-        .engine.of("Chart")["user-counts"]
-        .inputs["values"]["wheelDigest"]
-        for files in ({}, {"a.py": "x = 1"}, {"a.py": "x = 2"})
-    }
-    assert len(digests) == 3
+    each = [{"user_counts": {"extra_files": files}} for files in ({}, {"a.py": "x = 1"}, {"a.py": "x = 2"})]
+    deployed = [deploy(settings(pipelines=pipelines), environment) for pipelines in each]
+    assert len({one.values("user-counts")["wheelDigest"] for one in deployed}) == 3
 
 
 def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(environment: dict[str, str]) -> None:

@@ -39,7 +39,7 @@ def data(one: Deployed, name: str, namespace: str = NAMESPACE) -> dict[str, str]
 
 
 def pods(one: Deployed, release: str, chart: str = "streaming-pipeline") -> dict[str, Any]:
-    return dict(render(chart, one.engine.of("Chart")[release].inputs["values"], release).pods())
+    return dict(render(chart, one.values(release), release).pods())
 
 
 def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certificate(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_every_pod_of_a_pipeline_finds_them_where_its_environment_says(release: 
 
 
 def test_the_jvm_of_driver_and_executors_reads_the_login_from_its_file(tmp_path: Path) -> None:
-    values = deployed(tmp_path).engine.of("Chart")["user-counts"].inputs["values"]
+    values = deployed(tmp_path).values("user-counts")
     spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
     for role in ("driver", "executor"):
         assert "login.config=/var/run/effectively-once/kafka/jaas.conf" in spec[role]["javaOptions"]
@@ -116,7 +116,7 @@ def test_pods_with_an_identity_of_their_own_have_no_keys(tmp_path: Path) -> None
             (source,) = volume["projected"]["sources"]
             assert source["serviceAccountToken"]["path"] == file
             assert source["serviceAccountToken"]["audience"] == "sts.amazonaws.com"
-    ports = one.engine.of("Chart")["user-counts"].inputs["values"]["networkPolicies"]["objectStore"]["ports"]
+    ports = one.values("user-counts")["networkPolicies"]["objectStore"]["ports"]
     assert ports == [443, 8443]
 
 
@@ -127,7 +127,7 @@ def test_certificates_alone_need_no_login(tmp_path: Path) -> None:
     )
     one = deploy(wanted, crds(tmp_path))
     assert data(one, "user-counts-kafka") == {"ca.crt": found("ca.crt")}
-    values = one.engine.of("Chart")["user-counts"].inputs["values"]
+    values = one.values("user-counts")
     spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
     assert "login.config" not in spec["driver"]["javaOptions"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ def made(folder: Path, external_access: Any = None, **security: Any) -> Deployed
 
 def secrets(folder: Path, **given: Any) -> dict[str, dict[str, str]]:
     one = made(folder, **given)
-    return {name: data(one, name) for name in one.engine.of("Secret") if name not in NOT_OURS}
+    return {name: one.secret(name) for name in one.engine.of("Secret") if name not in NOT_OURS}
 
 
 def nodes(found: dict[str, dict[str, str]]) -> tuple[str, str]:
@@ -51,19 +50,13 @@ def believed(found: dict[str, dict[str, str]]) -> set[str]:
     return {field(begin + one, "subject") for one in found[nodes(found)[0]]["ca.crt"].split(begin)[1:]}
 
 
-def data(one: Deployed, name: str) -> dict[str, str]:
-    found = one.engine.of("Secret")[name]
-    assert "data" in found.secret, "the state keeps it encrypted"
-    return {key: base64.b64decode(text).decode() for key, text in found.inputs["data"].items()}
-
-
 def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: Path) -> None:
     one = made(tmp_path)
-    users = data(one, "kafka-users-0-0")
+    users = one.secret("kafka-users-0-0")
     assert set(users) == {"user_counts", "clicks"}
     assert len({*users.values()}) == 2
     for user, password in users.items():
-        own = data(one, f"{user.replace('_', '-')}-kafka")
+        own = one.secret(f"{user.replace('_', '-')}-kafka")
         assert (own["username"], own["password"]) == (user, password)
         assert f'password="{password}"' in own["jaas.conf"]
 
@@ -95,16 +88,16 @@ def test_other_names_of_nodes_have_another_certificate(tmp_path: Path) -> None:
     outside = {"kafka": {"by": "LoadBalancer", "host": "kafka-{node}.example"}}
     names = [nodes(secrets(tmp_path, external_access=way))[0] for way in ({}, outside, {})]
     assert names[0] == names[2] != names[1]
-    values = made(tmp_path, external_access=outside).engine.of("Chart")["kafka"].inputs["values"]
+    values = made(tmp_path, external_access=outside).values("kafka")
     assert values["security"]["tlsSecret"] == names[1]
 
 
 def test_no_key_of_an_authority_is_where_pods_mount_it(tmp_path: Path) -> None:
     one = made(tmp_path)
-    key = data(one, "platform-authority-0")["tls.key"].splitlines()[1]
+    key = one.secret("platform-authority-0")["tls.key"].splitlines()[1]
     for name in one.engine.of("Secret"):
         if name != "platform-authority-0":
-            assert key not in str(data(one, name)), name
+            assert key not in str(one.secret(name)), name
     assert "platform-authority" not in str([each.inputs for each in one.engine.of("Chart").values()])
 
 
@@ -112,7 +105,7 @@ def test_the_program_tells_no_password_and_no_key(tmp_path: Path) -> None:
     one = made(tmp_path)
     told = str([each.inputs for each in one.engine.of("Chart").values()]) + str(one.platform)
     assert "PRIVATE KEY" not in told
-    for password in data(one, "kafka-users-0-0").values():
+    for password in one.secret("kafka-users-0-0").values():
         assert password not in told
 
 
@@ -139,7 +132,7 @@ def test_a_pipeline_reads_what_its_sources_say_of_themselves() -> None:
 def test_drivers_log_in_and_are_started_anew_for_another_password(tmp_path: Path) -> None:
     pods = []
     for rotation in (0, 1):
-        values = made(tmp_path, rotation=rotation).engine.of("Chart")["clicks"].inputs["values"]
+        values = made(tmp_path, rotation=rotation).values("clicks")
         spec = render("streaming-pipeline", values, "clicks").one("SparkApplication", "clicks")["spec"]
         pods.append(spec["driver"]["template"])
         assert environment(pods[-1]["spec"])["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
@@ -163,4 +156,4 @@ def test_it_is_that_of_our_own_broker() -> None:
 def test_without_it_nothing_is_made(tmp_path: Path) -> None:
     plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
     assert not [name for name in plain.engine.of("Secret") if "kafka" in name or "authority" in name]
-    assert "security" not in plain.engine.of("Chart")["kafka"].inputs["values"]
+    assert "security" not in plain.values("kafka")

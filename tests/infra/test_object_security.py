@@ -26,21 +26,15 @@ def made(folder: Path, **security: Any) -> Deployed:
     return deploy(wanted, crds(folder))
 
 
-def data(one: Deployed, name: str) -> dict[str, str]:
-    found = one.engine.of("Secret")[name]
-    assert "data" in found.secret, "the state keeps it encrypted"
-    return {key: base64.b64decode(text).decode() for key, text in found.inputs["data"].items()}
-
-
 def keys(one: Deployed, name: str) -> tuple[str, str]:
-    found = data(one, f"{name}-object-store")
+    found = one.secret(f"{name}-object-store")
     assert set(found) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
     return found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]
 
 
 def test_both_sides_have_the_same_keys_and_every_pipeline_others(tmp_path: Path) -> None:
     one = made(tmp_path)
-    users = data(one, "minio-users-0")
+    users = one.secret("minio-users-0")
     assert dict(keys(one, name) for name in ("user-counts", "clicks", "history-server")) == users
     assert len({*users.values()}) == len(users) == 3
 
@@ -56,7 +50,7 @@ def test_no_pod_of_a_pipeline_is_given_the_owners_keys(tmp_path: Path) -> None:
     one = made(tmp_path)
     assert one.platform["object_store"]["secret_namespace"] == "effectively-once"
     for name in ("user-counts", "clicks"):
-        rendered = render("streaming-pipeline", one.engine.of("Chart")[name].inputs["values"], name)
+        rendered = render("streaming-pipeline", one.values(name), name)
         assert "object-store-credentials" not in str(rendered.objects)
         pods = [rendered.one("SparkApplication", name)["spec"][role]["template"] for role in ("driver", "executor")]
         for pod in pods:
@@ -106,7 +100,7 @@ def test_keys_of_before_open_the_store_until_the_next_ones_are_renewed(tmp_path:
     names = ("clicks", "history-server", "user_counts")
     for number in range(3):
         one = made(tmp_path, rotation=number)
-        found = data(one, f"minio-users-{number}")
+        found = one.secret(f"minio-users-{number}")
         kept = [each for each in (number - 1, number) if each >= 0]
         assert set(found) == {f"{name}-{each}" for name in names for each in kept}
         assert len({*found.values()}) == len(found)
@@ -124,7 +118,7 @@ def test_keys_of_before_are_the_ones_that_pods_have() -> None:
 
 
 def _granted(one: Deployed) -> dict[str, Any]:
-    told = one.engine.of("Chart")["minio"].inputs["values"]["security"]
+    told = one.values("minio")["security"]
     return {name: told[name] for name in ("policies", "users", "folders")}
 
 

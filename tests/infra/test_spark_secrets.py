@@ -24,7 +24,7 @@ def made(tmp_path: Path) -> Deployed:
 
 
 def rendered(made: Deployed, name: str = "user-counts") -> Rendered:
-    return render("streaming-pipeline", made.engine.of("Chart")[name].inputs["values"], name)
+    return render("streaming-pipeline", made.values(name), name)
 
 
 def application(made: Deployed) -> dict[str, Any]:
