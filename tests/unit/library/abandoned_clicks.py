@@ -28,6 +28,7 @@ from effectively_once.sinks.publish import (
     publish,
 )
 from effectively_once.state import catalog
+from tests.unit.library.driven import driven
 from tests.unit.library.ledger_driver import (
     COUNTS,
     EPOCH_ROWS,
@@ -71,14 +72,7 @@ class MemoryShard:
         self.last = self.last or Mark(epoch, generation, 0, digest.EMPTY)
 
     def published(self, mark: Mark, rows: list[bytes], kept: Mark | None, owner: object) -> Published:
-        step = publish(mark, kept, self.name)
-        try:
-            request = next(step)
-            while True:
-                request = step.send(self._answer(request, rows, owner))
-        except StopIteration as end:
-            published: Published = end.value
-            return published
+        return driven(publish(mark, kept, self.name), lambda request: self._answer(request, rows, owner))
 
     def _answer(self, request: SinkRequest, rows: list[bytes], owner: object) -> SinkAnswer:
         match request:
