@@ -12,12 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger import chain
-from effectively_once.ledger.objects import Delete, Put, Request, Step, run
+from effectively_once.ledger.objects import Delete, Put, Request, Step
 from effectively_once.ledger.records import Head
-from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.place import Place
-from effectively_once.operate.backup.restore import restore
 from effectively_once.operate.retention.compaction import (
     Compactable,
     Compaction,
@@ -32,8 +28,10 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.reader import PublishedRows
-from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library import backups
+from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
+from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
 from tests.unit.library.test_reader import counts_of, rewritten, rows_of
 from tests.unit.library.test_retention import LAYOUT, WIDE, AgedStore, Drivers, driver
@@ -69,22 +67,18 @@ def _objects(epochs: int) -> Mapping[str, bytes]:
     return dict(store.objects)
 
 
-def compaction(store: AgedStore, say: Callable[[str], object] = lambda _: None) -> Compaction:
+def compaction(store: ListedStore, say: Callable[[str], object] = lambda _: None) -> Compaction:
     return Compaction(store, LAYOUT, [GLOBAL_COUNTS], say)
 
 
-def compacted(store: AgedStore) -> Compactable:
+def compacted(store: ListedStore) -> Compactable:
     work = compaction(store)
     there = work.find()
     work.carry_out(there)
     return there
 
 
-def head_of(store: MemoryStore) -> Head:
-    return run(chain.read(LAYOUT), store)
-
-
-def manifests(store: AgedStore) -> list[str]:
+def manifests(store: ListedStore) -> list[str]:
     return [name.rpartition("/")[2].removesuffix(".json") for name in store.names(f"clicks/{GLOBAL_COUNTS}/manifests/")]
 
 
@@ -321,15 +315,12 @@ def test_a_driver_that_was_replaced_and_publishes_into_a_span_is_refused_or_show
 # Backups
 
 
-def taken(source: AgedStore, **how: bool) -> AgedStore:
+def taken(source: AgedStore, **how: bool) -> ListedStore:
     """Back up, and restore into an empty store."""
-    place, again = Place(MemoryStore(), "memory"), AgedStore()
-    Backup(source, LAYOUT, place, [GLOBAL_COUNTS]).take(**how)
-    restore(place, again, LAYOUT)
-    return again
+    return backups.restored(backups.taken(source, **how))
 
 
-def goes_on(store: AgedStore, epochs: int) -> None:
+def goes_on(store: ListedStore, epochs: int) -> None:
     LedgerDriver.started(store, LAYOUT, "after").run(epochs)
     rows = rows_of(store)
     assert counts_of(rows) == [row for row in global_counts(rows.last + 1) if row[0] >= rows.first]
