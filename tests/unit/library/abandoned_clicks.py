@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from effectively_once.ledger import chain, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
@@ -140,6 +142,16 @@ class Clicks:
                 return driver
             epochs -= step == "published"
         raise AssertionError(last)
+
+    def interrupt(self, operation: Callable[[], object], after: int = 0) -> None:
+        """Let what an operator does end right before it publishes to the shard behind so many."""
+
+        def die(_: MemoryShard) -> None:
+            raise KeyboardInterrupt
+
+        list(self.shards.values())[after].meanwhile.append(die)
+        with pytest.raises(KeyboardInterrupt):
+            operation()
 
     @property
     def head(self) -> Head:

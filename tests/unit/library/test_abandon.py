@@ -132,13 +132,7 @@ def test_an_interrupted_one_goes_on_when_it_is_run_again(after: int) -> None:
     """Wherever it ended: what it published before is empty, and so is what it publishes now."""
     clicks = Clicks()
     clicks.until("first", "decided 0", 4)
-
-    def die(_: MemoryShard) -> None:
-        raise KeyboardInterrupt
-
-    list(clicks.shards.values())[after].meanwhile.append(die)
-    with pytest.raises(KeyboardInterrupt):
-        clicks.abandonment().carry_out(clicks.declared)
+    clicks.interrupt(lambda: clicks.abandonment().carry_out(clicks.declared), after)
     assert clicks.declared.is_abandoned, "whoever starts now can publish nothing else"
     clicks.abandonment().refuse_what_is_visible(clicks.declared)
     clicks.abandonment().carry_out(clicks.declared)

@@ -36,17 +36,10 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
         def __init__(self, *_: Any) -> None:
             pass
 
-        def surroundings(self) -> dict[str, str]:
+        def surroundings(self, *_: Any) -> dict[str, str]:
             return {}
 
-        def accept(self, *_: Any) -> None:
-            pass
-
-        def retained(self, *_: Any) -> None:
-            pass
-
-        def marks(self, *_: Any) -> None:
-            pass
+        accept = retained = marks = surroundings
 
     def carry_out(world: World, *, which: Any = repair, **how: Any) -> list[str]:
         told: list[str] = []
