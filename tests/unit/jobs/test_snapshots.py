@@ -47,7 +47,7 @@ def test_a_damaged_snapshot_is_refused(body: bytes) -> None:
 
 def test_a_snapshot_that_is_listed_and_gone_is_no_beginning() -> None:
     store = ListedStore()
-    store.names = lambda _: iter(["usage/snapshots/000000007"])  # type: ignore[method-assign]
+    store.names = lambda _: iter(["usage/snapshots/000000007"])  # type: ignore[method-assign, assignment]
     with pytest.raises(CheckpointError, match="usage/snapshots/000000007"):
         of(store).restore(Totals())
 
