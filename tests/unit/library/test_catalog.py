@@ -35,8 +35,6 @@ def _new(known: Catalog, *ids: str) -> list[bool]:
     new: list[bool] = known.decide(pa.array(ids, pa.string())).tolist()
     return new
 
-    # By then the copy is late by its own time and does not get here.
-
 
 @pytest.mark.parametrize("closed", range(11))
 @pytest.mark.parametrize("bucket_ms", [1, 300, 1000, 600_000])
