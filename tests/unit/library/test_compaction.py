@@ -317,7 +317,7 @@ def test_a_driver_that_was_replaced_and_publishes_into_a_span_is_refused_or_show
 
 def taken(source: AgedStore, **how: bool) -> ListedStore:
     """Back up, and restore into an empty store."""
-    return backups.restored(backups.taken(source, **how))
+    return backups.restored(backups.taken(source, None, **how))
 
 
 def goes_on(store: ListedStore, epochs: int) -> None:
