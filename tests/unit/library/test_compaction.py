@@ -31,7 +31,6 @@ from effectively_once.sinks.reader import PublishedRows
 from tests.unit.library import backups
 from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
-from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
 from tests.unit.library.test_reader import counts_of, rewritten, rows_of
 from tests.unit.library.test_retention import LAYOUT, WIDE, AgedStore, Drivers, driver
@@ -67,18 +66,18 @@ def _objects(epochs: int) -> Mapping[str, bytes]:
     return dict(store.objects)
 
 
-def compaction(store: ListedStore, say: Callable[[str], object] = lambda _: None) -> Compaction:
+def compaction(store: AgedStore, say: Callable[[str], object] = lambda _: None) -> Compaction:
     return Compaction(store, LAYOUT, [GLOBAL_COUNTS], say)
 
 
-def compacted(store: ListedStore) -> Compactable:
+def compacted(store: AgedStore) -> Compactable:
     work = compaction(store)
     there = work.find()
     work.carry_out(there)
     return there
 
 
-def manifests(store: ListedStore) -> list[str]:
+def manifests(store: AgedStore) -> list[str]:
     return [name.rpartition("/")[2].removesuffix(".json") for name in store.names(f"clicks/{GLOBAL_COUNTS}/manifests/")]
 
 
@@ -315,12 +314,14 @@ def test_a_driver_that_was_replaced_and_publishes_into_a_span_is_refused_or_show
 # Backups
 
 
-def taken(source: AgedStore, **how: bool) -> ListedStore:
+def taken(source: AgedStore, **how: bool) -> AgedStore:
     """Back up, and restore into an empty store."""
-    return backups.restored(backups.taken(source, None, **how))
+    again = AgedStore()
+    again.objects.update(backups.restored(backups.taken(source, None, **how)).objects)
+    return again
 
 
-def goes_on(store: ListedStore, epochs: int) -> None:
+def goes_on(store: AgedStore, epochs: int) -> None:
     LedgerDriver.started(store, LAYOUT, "after").run(epochs)
     rows = rows_of(store)
     assert counts_of(rows) == [row for row in global_counts(rows.last + 1) if row[0] >= rows.first]
