@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 import pytest
 
-from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.database import postgres
@@ -22,7 +21,6 @@ from tests.harness.checkers import aggregated
 from tests.harness.definition.schemas import values_of
 from tests.spark.aggregates_job import VALUES, pipeline
 from tests.spark.attacked import cases
-from tests.spark.held import Held, executor_of, killed
 from tests.spark.orders import WINDOW_MS, AttackedOrders, Orders, assert_exact
 from tests.spark.outputs import published_epochs
 
@@ -62,41 +60,17 @@ def attacked(
 ) -> Iterator[AttackedAggregates]:
     """One pipeline for all crash points; its driver is ended with this module."""
     with postgres(tmp_path_factory.mktemp("postgres")) as server:
-        made = _begun(server, stack, toolchain, tmp_path_factory)
-        yield made
-        made.pipeline.end()
-
-
-def _begun(
-    server: PostgresServer, stack: EmbeddedStack, toolchain: Toolchain, folders: pytest.TempPathFactory
-) -> AttackedAggregates:
-    changes = {"job": "tests.spark.aggregates_job", "database": server.url}
-    orders = Orders(toolchain, stack.endpoints, folders.mktemp("aggregates"), "aggregates", changes)
-    orders.database = server
-    orders.create_topics()
-    held = Held(orders.folder / "points")
-    held.folder.mkdir()
-    made = AttackedAggregates(orders, held, orders.start(env=held.env))
-    for _ in range(3):
-        made.send()
-        orders.wait_processed(made.driver)
-    return made
+        changes = {"job": "tests.spark.aggregates_job", "database": server.url}
+        orders = Orders(toolchain, stack.endpoints, tmp_path_factory.mktemp("aggregates"), "aggregates", changes)
+        orders.database = server
+        orders.create_topics()
+        yield AttackedAggregates.begun(orders)
+        orders.end()
 
 
 @pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, ()))
 def test_killed_at(attacked: AttackedAggregates, case: str) -> None:
-    name, victim = case.rsplit("-", 1)
-    point, where = {**IN_TASKS, **IN_DRIVER}[name]
-    attacked.held.ask(point, **where)
-    attacked.send()
-    process = attacked.held.wait(attacked.driver)
-    if victim == "driver":
-        attacked.driver.kill()
-        assert attacked.pipeline.head().declared is not None
-        attacked.again()
-    else:
-        killed(executor_of(process) if victim == "executor" else process)
-    attacked.exact()
+    attacked.killed_at(case, {**IN_TASKS, **IN_DRIVER}, dead=attacked.assert_declared)
 
 
 @pytest.mark.parametrize("name", ["windows_decided", "per_user_open"])

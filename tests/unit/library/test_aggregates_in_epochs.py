@@ -39,7 +39,7 @@ from effectively_once.state import windows
 from tests.harness.checkers import aggregated
 from tests.harness.checkers.aggregated import Value
 from tests.harness.wire import spell
-from tests.unit.library.broken_epochs import SIZE, kill, mend
+from tests.unit.library.broken_epochs import SIZE, die, mend
 from tests.unit.library.broken_epochs import records as plain_records
 from tests.unit.library.orders_world import MENDED, Killed, Record, World
 
@@ -135,10 +135,10 @@ def test_killed_at_any_shard_of_any_sink_another_driver_comes_to_the_same(at: tu
     attacked.driver().run(epoch)
     driver = attacked.driver()
 
-    def die(_: int) -> None:
+    def killed(_: int) -> None:
         raise Killed
 
-    attacked.sinks[at].before = die
+    attacked.sinks[at].before = killed
     with pytest.raises(Killed):
         driver.finish(driver.declare())
     mend(attacked)
@@ -160,14 +160,6 @@ def test_two_drivers_that_publish_the_same_epoch_show_the_same_rows() -> None:
         assert new.held.head.last_recorded == number
         with pytest.raises(StaleDriverError):
             old.record(pinned, summary)
-    assert_same(attacked)
-
-
-def test_drivers_that_know_nothing_come_to_what_one_that_ran_all_the_time_does() -> None:
-    attacked = world()
-    for _ in range(EPOCHS):
-        forget()
-        attacked.driver().run(1)
     assert_same(attacked)
 
 
@@ -204,10 +196,7 @@ def test_an_epoch_that_is_repaired_comes_to_the_same(after: tuple[str, int]) -> 
     attacked.driver().run(3)
     driver = attacked.driver()
     driver.part = lambda shard, rows: rows.slice(0, rows.num_rows // 2) if shard == 0 else rows
-    kill(attacked, after)
-    with pytest.raises(Killed):
-        driver.finish(driver.declare())
-    mend(attacked)
+    die(driver, after)
     attacked.repair(MENDED)
     attacked.driver(MENDED).run(4)
     assert_same(attacked, but="own")

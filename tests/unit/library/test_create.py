@@ -132,35 +132,37 @@ def test_other_errors_end_the_wait_at_once() -> None:
     assert len(seen) == 1
 
 
+def found(partitions: int, *more: Any, **how: Any) -> Found:
+    return Found(partitions, frozenset(range(partitions)), *more, **how)
+
+
+ROWS, MARKS = Topic("clicks.accepted", 3, takes=2_000_000), Topic("clicks.accepted.progress", 3, compacted=True)
+
+
 @pytest.mark.parametrize(
-    ("topic", "found", "error", "said"),
+    ("topic", "there", "error", "said"),
     [
-        (Topic("events", 4, source=True), Found(3, frozenset(range(3))), SourceError, "3 partitions, asked for are 4"),
-        (Topic("clicks.accepted", 3), Found(5, frozenset(range(5))), SinkError, "5 partitions, asked for are 3"),
+        (Topic("events", 4, source=True), found(3), SourceError, "3 partitions, asked for are 4"),
+        (ROWS, found(5), SinkError, "5 partitions, asked for are 3"),
+        (MARKS, found(3, "delete"), SinkError, "cleanup.policy=delete"),
         (
-            Topic("clicks.accepted.progress", 3, compacted=True),
-            Found(3, frozenset(range(3)), "delete"),
-            SinkError,
-            "cleanup.policy=delete",
-        ),
-        (
-            Topic("clicks.accepted.progress", 3, compacted=True),
-            Found(3, frozenset(range(3)), "compact,delete"),
+            MARKS,
+            found(3, "compact,delete"),
             SinkError,
             "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
         ),
         (
-            Topic("clicks.accepted", 3, takes=2_000_000),
-            Found(3, frozenset(range(3)), record_bytes=1_999_999),
+            ROWS,
+            found(3, record_bytes=1_999_999),
             SinkError,
             "may have 2,000,000 .*--topic clicks.accepted --add-config max.message.bytes=2000000",
         ),
     ],
 )
-def test_another_shape_is_refused(topic: Topic, found: Found, error: type[PipelineError], said: str) -> None:
+def test_another_shape_is_refused(topic: Topic, there: Found, error: type[PipelineError], said: str) -> None:
     """A topic that exists is never changed."""
     broker = MemoryBroker()
-    broker.known[topic.name] = found
+    broker.known[topic.name] = there
     with pytest.raises(error, match=said):
         repeated(lambda: step(broker, [topic], 1))
     assert broker.made == []

@@ -14,6 +14,7 @@ from effectively_once.epoch import rows
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import SHARD_BYTES, Ranges
+from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import SIZE, assert_exact
 from tests.unit.library.orders_world import MENDED, TOPIC, World
 from tests.unit.library.test_division import BYTES, divided, history
@@ -115,8 +116,7 @@ def test_a_rest_that_an_abandoned_epoch_leaves_once_more_is_owed() -> None:
     first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
     first._batch(batch(0), 0)
     first._record()
-    due = chain.repair(first.head)
-    assert due is not None
+    due = due_of(first.head)
     held = run(chain.declare(world.layout, first._held, due, None, 0), world.store)
     assert _owes_rows(run(chain.abandon(world.layout, held), world.store).head)
 

@@ -6,9 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from effectively_once.errors import AccessError, SettingsError, UnreachableError
 from effectively_once.operate import grant_objects as module
 from effectively_once.operate.grant_objects import OURS, Grants, Right, grant, main, policy_of
 from effectively_once.operate.grants_file import read_grants
+from tests.unit.library.http_store import Handler, serving
 
 BUCKET = "lake"
 OWN = Right(bucket=BUCKET, folder="orders/")
@@ -162,23 +161,14 @@ def test_a_user_of_a_policy_that_is_not_there_is_refused(file: Path) -> None:
         read_grants(Grants, file, file.parent)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Alike(Handler):
     """Answers every request alike."""
 
     status = 403
 
-    def _answer(self) -> None:
+    def respond(self) -> None:
         body = b'{"Code": "AccessDenied"}' if "/admin/" in self.path else b"<Error><Code>AccessDenied</Code></Error>"
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    do_GET = do_PUT = do_HEAD = do_POST = _answer  # noqa: N815 - the names in the base class
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
-        """Say nothing."""
+        self.answer(self.status, body)
 
 
 @pytest.fixture(params=["bucket", "admin"])
@@ -197,15 +187,9 @@ def _asked_first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def test_who_may_not_give_rights_is_told_so_at_once_and_a_store_that_starts_is_waited_for(
     status: int, kind: type[AccessError | UnreachableError], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    http = ThreadingHTTPServer(("127.0.0.1", 0), type("One", (Handler,), {"status": status}))
-    Thread(target=http.serve_forever, daemon=True).start()
-    try:
-        address = f"http://127.0.0.1:{http.server_port}"
+    with serving(type("One", (Alike,), {"status": status})) as address:
         file.write_text(grants("orders-0").model_copy(update={"endpoint": address}).model_dump_json())
         code = main([str(file), f"--passwords={file.parent}", "--deadline-s=0.05"])
-    finally:
-        http.shutdown()
-        http.server_close()
     assert code == kind.exit_code
     told = "".join(capsys.readouterr())
     assert address in told

@@ -19,7 +19,7 @@ from effectively_once.sources import retained
 from effectively_once.sources.kafka import END, KafkaSource
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, record_of, taken
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, due_of, ranges, record_of, taken
 
 
 def first(**offsets: int) -> Offsets:
@@ -95,8 +95,7 @@ def test_the_rest_that_an_abandoned_epoch_was_to_take_is_needed_by_the_next_one_
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
     leaving = record_of(declaration(2)).model_copy(update={"left": {"1": ("events", 1, 41)}})
     held = run(chain.record(LAYOUT, held, leaving), store)
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     head = run(chain.abandon(LAYOUT, held), store).head
     start, end = ranges(2)["events"]["0"]

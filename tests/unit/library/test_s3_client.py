@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +18,7 @@ from effectively_once.errors import AccessError, SettingsError, UnreachableError
 from effectively_once.ledger.objects import Absent, Get
 from effectively_once.store import s3_client
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from tests.unit.library import http_store
 
 TOKEN = "eyJ.the-token.of-a-pod"
 ASSUMED = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
@@ -25,7 +26,6 @@ ASSUMED = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com
 <SecretAccessKey>assumed-secret</SecretAccessKey><SessionToken>assumed-token</SessionToken>
 <Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
 </AssumeRoleWithWebIdentityResponse>"""
-NONE = b"<Error><Code>NoSuchKey</Code></Error>"
 ALL = (
     s3_client.ACCESS_KEY,
     s3_client.SECRET_KEY,
@@ -46,21 +46,13 @@ class Server:
         self.refuses = False
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
+        class Handler(http_store.Handler):
+            def respond(self) -> None:
                 query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
                 server.asked.append((self.command, query))
                 is_sts = self.command == "POST"
-                status, body = (200, ASSUMED.encode()) if is_sts else (404, NONE)
-                self.send_response_only(403 if is_sts and server.refuses else status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_POST = _answer  # noqa: N815 - the names in the base class
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
-                """Say nothing."""
+                status, body = (200, ASSUMED.encode()) if is_sts else (404, http_store.NONE)
+                self.answer(403 if is_sts and server.refuses else status, body)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
