@@ -42,17 +42,8 @@ def held(run: Path, number: int) -> None:
 
     def change(found: list[Row]) -> None:
         fall = next(one for one in found if one["event"] == "fault" and one["target"] == STORE)
-        found.insert(
-            found.index(fall),
-            {
-                **fall,
-                "event": "role",
-                "role": "aggregator",
-                "state": "counts",
-                "t": fall["t"] + 1,
-                "held": number,
-            },
-        )
+        told = {"event": "role", "role": "aggregator", "state": "counts", "t": fall["t"] + 1, "held": number}
+        found.insert(found.index(fall), {**fall, **told})
 
     events(run, change)
 

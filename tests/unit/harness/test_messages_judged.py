@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.judge.verdict import judge
-from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import FIELDS
 from tests.unit.harness.fabricated_files import Row, wire
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.recorded_run import RECORDED, unpacked
-from tests.unit.harness.tamper import change_json, change_lines
+from tests.unit.harness.tamper import manifest, observed, sent
 
 Change = Callable[[list[Row]], Any]
 OWN = ("user", "window_start_ms", "count", "epoch")
@@ -194,59 +193,44 @@ WRONG: dict[str, tuple[str, Change, str, str]] = {
 
 
 def test_a_right_run_passes_by_every_row_of_every_sink(clean: Path) -> None:
-    results = judge(clean, write=False)
-    oracle = results.oracle("messages")
-    assert (oracle.verdict, oracle.number) == (Verdict.PASS, 7), results.reasons
-    assert results.oracle("multiset").verdict is Verdict.PASS, results.reasons
-    assert oracle.says.startswith(
-        f"{sum(output.observed for output in results.outputs.values())} rows in {len(results.outputs)} sinks"
-    )
+    results = expect(clean, PASS, "messages")
+    oracle, rows = results.oracle("messages"), sum(output.observed for output in results.outputs.values())
+    assert oracle.number == 7
+    assert oracle.says.startswith(f"{rows} rows in {len(results.outputs)} sinks")
+    assert results.oracle("multiset").verdict is PASS, results.reasons
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_not_as_defined_fails_and_names_the_row(clean: Path, tmp_path: Path, what: str) -> None:
     sink, change, by, said = WRONG[what]
     run = Path(shutil.copytree(clean, tmp_path / clean.name))
-    change_lines(run / "observed" / f"{sink}.jsonl", change)
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.FAIL
-    oracle = results.oracle(by)
-    assert oracle.verdict is Verdict.FAIL, results.reasons
-    found = [line for line in oracle.evidence if line.startswith(f"{sink}: ") and said in line]
-    assert found, oracle.evidence
+    observed(sink, change)(run)
+    found = [line for line in expect_run(run, FAIL, by, said).oracle(by).evidence if said in line]
+    assert found[0].startswith(f"{sink}: ")
     assert any(name in found[0] for name in ("id ", "user ", "window_start_ms "))
     assert sink == "global_counts" or f" at {sink}/" in found[0]
 
 
 def test_first_ten_rows_are_named_and_the_rest_counted(run: Path) -> None:
-    change_lines(run / "observed" / "accepted.jsonl", message(key="x"))
-    oracle = judge(run, write=False).oracle("messages")
-    rows = judge(run, write=False).outputs["accepted"].observed
-    assert len(oracle.evidence) == 11
-    assert oracle.evidence[-1] == f"... and {rows - 10} more"
+    observed("accepted", message(key="x"))(run)
+    results = expect(run, FAIL, "messages")
+    oracle, rows = results.oracle("messages"), results.outputs["accepted"].observed
+    assert (len(oracle.evidence), oracle.evidence[-1]) == (11, f"... and {rows - 10} more")
     assert f"{rows} of accepted" in oracle.says
 
 
-def _without_encoding(run: Path) -> None:
-    change_lines(run / "sent.jsonl", lambda rows: [row.pop("encoding", None) for row in rows])
-
-
 def _accepted(change: Callable[[Row], Any]) -> Callable[[Path], None]:
-    return lambda run: change_lines(run / "observed" / "accepted.jsonl", lambda rows: change(rows[5]))
-
-
-def _manifest(change: Callable[[Row], Any]) -> Callable[[Path], None]:
-    return lambda run: change_json(run / "manifest.json", change)
+    return observed("accepted", lambda rows: change(rows[5]))
 
 
 UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "another schema": (
-        _manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")),
+        manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")),
         "messages",
         "schemas are not those of the job's definition",
     ),
     "a sink without a schema": (
-        _manifest(lambda said: said["schemas"].pop("accepted")),
+        manifest(lambda said: said["schemas"].pop("accepted")),
         "messages",
         "schemas are not those",
     ),
@@ -267,7 +251,11 @@ UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "messages",
         "was read after 1000000000",
     ),
-    "malformed records whose bytes nobody kept": (_without_encoding, "multiset", "does not hold its bytes"),
+    "malformed records whose bytes nobody kept": (
+        sent(lambda rows: [row.pop("encoding", None) for row in rows]),
+        "multiset",
+        "does not hold its bytes",
+    ),
 }
 
 
@@ -275,24 +263,19 @@ UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
 def test_what_was_not_looked_at_is_unknown(run: Path, what: str) -> None:
     does, by, said = UNSEEN[what]
     does(run)
-    results = judge(run, write=False)
-    assert results.verdict is not Verdict.PASS
-    assert results.oracle(by).verdict is Verdict.UNKNOWN, results.reasons
-    assert said in results.oracle(by).says
+    assert expect(run, UNKNOWN, by, said).verdict is not PASS
 
 
 def test_a_sink_that_cannot_be_read_does_not_hide_the_offences_of_another(run: Path) -> None:
     (run / "observed" / "dead_letter.jsonl").unlink()
-    change_lines(run / "observed" / "accepted.jsonl", message(key="x"))
-    assert judge(run, write=False).oracle("messages").verdict is Verdict.FAIL
+    observed("accepted", message(key="x"))(run)
+    expect(run, FAIL, "messages")
 
 
 def test_a_run_recorded_before_says_so_and_is_unknown_in_that(run: Path) -> None:
-    change_json(run / "manifest.json", lambda manifest: manifest.pop("schemas"))
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.UNKNOWN
-    assert "recorded before messages were looked at whole" in results.oracle("messages").says
-    assert results.oracle("multiset").verdict is Verdict.PASS, results.reasons
+    manifest(lambda told: told.pop("schemas"))(run)
+    results = expect_run(run, UNKNOWN, "messages", "recorded before messages were looked at whole")
+    assert results.oracle("multiset").verdict is PASS, results.reasons
 
 
 def test_bytes_of_a_late_record_are_those_of_its_fields_in_their_order(run: Path) -> None:
@@ -302,5 +285,5 @@ def test_bytes_of_a_late_record_are_those_of_its_fields_in_their_order(run: Path
         content = json.loads(row["value"])
         row["value"] = wire({name: content[name] for name in reversed(FIELDS)}).decode()
 
-    change_lines(run / "observed" / "dead_letter.jsonl", letters(turn, "late"))
-    assert "byte for byte" in judge(run, write=False).oracle("multiset").evidence[0]
+    observed("dead_letter", letters(turn, "late"))(run)
+    expect(run, FAIL, "multiset", "byte for byte")

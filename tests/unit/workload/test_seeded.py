@@ -108,13 +108,6 @@ def test_duplicates_are_exact_copies_of_a_record_sent_shortly_before(stream: lis
     assert max(lags) > 64
 
 
-def test_copies_keep_to_a_smaller_distance_when_told() -> None:
-    shape = Shape(records=5_000, copy_within=20, late=0, straddling=0)
-    first: dict[str | None, int] = {}
-    lags = [record.n - first.setdefault(record.id, record.n) for record in plan(7, 5_000, shape) if record.id]
-    assert max(lags) == 20
-
-
 def test_no_record_in_time_is_further_behind_than_the_jitter(stream: list[Planned]) -> None:
     high = worst = 0
     for record in stream:
@@ -217,21 +210,21 @@ def test_a_settler_moves_time_no_further_and_waits_until_all_before_it_is_declar
         ({"bursts": (0.1,)}, "between 0.3 and 1"),
         ({"bursts": ()}, "at least one place"),
         ({"pace": Pace(horizon_ms=None)}, "horizon_ms is None"),
+        ({"records": 1_000, "span_ms": 5 * 60_000}, "raise span_ms or move the burst back"),
     ],
 )
 def test_impossible_shapes_are_refused(change: dict[str, object], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        replace(SHAPE, **change)  # type: ignore[arg-type]
+        list(plan(7, 1_000, replace(SHAPE, **change)))  # type: ignore[arg-type]
 
 
-def test_a_span_too_short_for_late_records_is_refused() -> None:
-    with pytest.raises(InputError, match="raise span_ms or move the burst back"):
-        list(plan(7, 1_000, Shape(span_ms=5 * 60_000)))
-
-
-def test_shares_can_be_switched_off() -> None:
+def test_shares_can_be_switched_off_and_copies_keep_to_a_smaller_distance() -> None:
     plain = Shape(records=1_000, duplicates=0, late=0, straddling=0, malformed=0)
     assert Counter(record.kind for record in plan(7, 1_000, plain)) == {"fresh": 1_000}
+    near = Shape(records=5_000, copy_within=20, late=0, straddling=0)
+    first: dict[str | None, int] = {}
+    lags = [record.n - first.setdefault(record.id, record.n) for record in plan(7, 5_000, near) if record.id]
+    assert max(lags) == 20
 
 
 def test_bursts_at_the_same_place_and_at_the_end_lose_nothing() -> None:
