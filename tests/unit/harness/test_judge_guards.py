@@ -81,6 +81,15 @@ def _first_one_twice(rows: list[Row]) -> None:
     second.update(first)
 
 
+EPILOGUES: dict[str, Callable[[Any], object]] = {
+    "no last step of the epilogue": lambda it: it["steps"].pop(),
+    "no first step of the epilogue": lambda it: it["steps"].pop(0),
+    "another number sent again": lambda it: it["steps"][0].update(resent=7),
+    "no epoch between two restarts": lambda it: it["steps"][0].update(after_epoch=it["steps"][1]["after_epoch"]),
+    "a second restart no later": lambda it: it["steps"][1].update(after_epoch=it["steps"][0]["after_epoch"]),
+    "a restart after the last epoch": lambda it: it["steps"][1].update(after_epoch=10_000),
+    "a sink without a boundary": lambda it: it["boundary"].pop("accepted"),
+}
 SHOW_NOTHING: dict[str, tuple[Change, str]] = {
     "a history cut between two lines": (history(lambda rows: rows.__delitem__(slice(len(rows) // 2, None))), "history"),
     "epochs that it does not hold": (history(lambda rows: rows.__delitem__(slice(len(rows) // 2, None))), "epochs"),
@@ -94,22 +103,7 @@ SHOW_NOTHING: dict[str, tuple[Change, str]] = {
         "acknowledged",
     ),
     "no partition looked at": (document("quiet", lambda quiet: quiet["partitions"].clear()), "quiet"),
-    "no last step of the epilogue": (document("epilogue", lambda it: it["steps"].pop()), "epilogue"),
-    "no first step of the epilogue": (document("epilogue", lambda it: it["steps"].pop(0)), "epilogue"),
-    "another number sent again": (document("epilogue", lambda it: it["steps"][0].update(resent=7)), "epilogue"),
-    "no epoch between two restarts": (
-        document("epilogue", lambda it: it["steps"][0].update(after_epoch=it["steps"][1]["after_epoch"])),
-        "epilogue",
-    ),
-    "a second restart no later than the first": (
-        document("epilogue", lambda it: it["steps"][1].update(after_epoch=it["steps"][0]["after_epoch"])),
-        "epilogue",
-    ),
-    "a restart after the last epoch": (
-        document("epilogue", lambda it: it["steps"][1].update(after_epoch=10**4)),
-        "epilogue",
-    ),
-    "a sink without a boundary": (document("epilogue", lambda it: it["boundary"].pop("accepted")), "epilogue"),
+    **{what: (document("epilogue", change), "epilogue") for what, change in EPILOGUES.items()},
     "one kill counted twice": (history(_first_one_twice), "faults"),
     "a planned fault that never happened": (manifest(lambda told: told.update(faults_planned=3)), "faults"),
 }

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
+from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL, NoProcessError
-from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod, PodLog, pod_of
+from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod, pod_of
 from tests.harness.adapters.pods import PodDrivers
-from tests.harness.adapters.rendering import RUN_LABEL, Chart, of_run
+from tests.harness.adapters.rendering import RUN_LABEL, of_run
 from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeCluster, Object, ended, pod
 from tests.unit.harness.test_armed import FakeSession
 
@@ -51,20 +51,23 @@ class FakeChart:
         return [{"kind": kind, "metadata": {"name": values["name"]}} for kind in ("SparkApplication", "Job")]
 
 
-class Played:
-    """Pod drivers on a fake cluster, with a driver and two executors that run."""
+class OnCluster:
+    """A fake cluster and its log, and what drivers of a run on it are made of."""
 
     def __init__(self, folder: Path) -> None:
         self.cluster, self.log = FakeCluster(), FakeLog()
         self.settings = folder / "settings.json"
         self.settings.write_text('{"pipeline": "uc_1"}')
-        self.drivers = PodDrivers(
-            cast("Cluster", self.cluster),
-            cast("Chart", FakeChart()),
-            {"name": "uc-1", "executors": {"count": 2}},
-            "r-1",
-            cast("PodLog", self.log),
-        )
+        values = {"name": "uc-1", "executors": {"count": 2}}
+        self.given: tuple[Any, ...] = (self.cluster, FakeChart(), values, "r-1", self.log)
+
+
+class Played(OnCluster):
+    """Pod drivers on it, with a driver and two executors that run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.drivers = PodDrivers(*self.given)
         self.cluster.sessions = {name: lambda _: FakeSession("armed 12", "kill 12") for name in ("exec-1", "exec-2")}
 
     def start(self) -> None:

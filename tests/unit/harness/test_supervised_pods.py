@@ -4,43 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from effectively_once.errors import SinkError
 from tests.harness.adapters.armed import STOP_ALL
-from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
+from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError
-from tests.harness.adapters.pod_log import DRIVER, PodLog
-from tests.harness.adapters.rendering import Chart
+from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.supervised_pods import GIVE_UP, NEXT_S, SupervisedPods
 from tests.harness.history import History, read_history
 from tests.harness.refusals import ENOUGH
-from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeCluster, Object, ended, pod
+from tests.unit.harness.fake_cluster import RUNS, UIDS, Object, ended, pod
 from tests.unit.harness.test_armed import FakeSession
-from tests.unit.harness.test_pods import FakeChart, FakeLog
+from tests.unit.harness.test_pods import OnCluster
 
 NAME = "uc-1-driver"
 
 
-class Supervised:
+class Supervised(OnCluster):
     """Supervised drivers on a fake cluster, of which the first one runs."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster, self.log, self.said = FakeCluster(), FakeLog(), list[str]()
-        self.settings = folder / "settings.json"
-        self.settings.write_text('{"pipeline": "uc_1"}')
+        super().__init__(folder)
+        self.said: list[str] = []
         self.history = History(folder / "history.jsonl")
-        self.drivers = SupervisedPods(
-            cast("Cluster", self.cluster),
-            cast("Chart", FakeChart()),
-            {"name": "uc-1", "executors": {"count": 2}},
-            "r-1",
-            cast("PodLog", self.log),
-            self.said.append,
-            history=self.history,
-        )
+        self.drivers = SupervisedPods(*self.given, self.said.append, history=self.history)
         self.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "kill 12")
         self.start()
 
