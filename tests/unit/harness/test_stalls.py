@@ -103,6 +103,16 @@ class Pipeline:
         return next(one for one in psutil.Process(pid).parents() if one.pid in mine)
 
 
+@pytest.fixture
+def pipeline(world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Pipeline:
+    """Return a pipeline with two executors, or as many as a test has."""
+    return Pipeline(world, monkeypatch, getattr(request, "param", 2))
+
+
+def with_executors(count: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("pipeline", [count], indirect=True, ids=[f"{count} executors"])
+
+
 def below(child: Child) -> list[psutil.Process]:
     """What forks workers, and the worker, once both are there."""
     soon("its worker", lambda: len(psutil.Process(child.pid).children(recursive=True)) == 2)
@@ -113,10 +123,7 @@ def family(child: Child) -> list[int]:
     return [child.pid, *(one.pid for one in psutil.Process(child.pid).children(recursive=True))]
 
 
-def test_an_executor_stands_still_with_its_workers_as_long_as_planned(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_an_executor_stands_still_with_its_workers_as_long_as_planned(world: World, pipeline: Pipeline) -> None:
     first, second = pipeline.executors_there
     fault = pipeline.stalled(StalledExecutor, seconds=0.4)
     ((who, _),) = fault.strike(world.step(pipeline.worker(0)))
@@ -136,8 +143,8 @@ def test_an_executor_stands_still_with_its_workers_as_long_as_planned(
     assert 0.4 <= told["stopped_s"] < 5
 
 
-def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
+@with_executors(1)
+def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, pipeline: Pipeline) -> None:
     (one,) = pipeline.executors_there
     fault = pipeline.stalled(StalledExecutor, alone=True)
     fault.strike(world.step(pipeline.worker(0)))
@@ -145,8 +152,7 @@ def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, monkeypatch
     fault.heal()
 
 
-def test_every_executor_but_the_one_that_reads_stalls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_every_executor_but_the_one_that_reads_stalls(world: World, pipeline: Pipeline) -> None:
     first, second = pipeline.executors_there
     fault = pipeline.stalled(StalledNeighbours)
     ((who, _),) = fault.strike(world.step(pipeline.worker(0)))
@@ -157,16 +163,15 @@ def test_every_executor_but_the_one_that_reads_stalls(world: World, monkeypatch:
     assert not any(stopped(pid) for pid in family(second))
 
 
-def test_an_executor_without_neighbours_is_missed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
+@with_executors(1)
+def test_an_executor_without_neighbours_is_missed(world: World, pipeline: Pipeline) -> None:
     fault = pipeline.stalled(StalledNeighbours)
     with pytest.raises(NoProcessError, match="no executor beside that of worker"):
         fault.strike(world.step(pipeline.worker(0)))
     assert world.healing.owed == []
 
 
-def test_after_a_declaration_the_plan_draws_the_executor(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_after_a_declaration_the_plan_draws_the_executor(world: World, pipeline: Pipeline) -> None:
     struck = []
     for shard in [0, 0, *range(1, 12)]:
         fault = pipeline.stalled(StalledExecutor, shard=shard)
@@ -178,9 +183,8 @@ def test_after_a_declaration_the_plan_draws_the_executor(world: World, monkeypat
 
 
 def test_an_executor_that_was_given_up_is_followed_by_another_and_that_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, pipeline: Pipeline
 ) -> None:
-    pipeline = Pipeline(world, monkeypatch)
     owed = pipeline.owed(time_out_s=0.1, settle_s=30.0)
     fault = pipeline.stalled(StalledExecutor, owed=owed)
     ((who, _),) = fault.strike(DECLARATION)
@@ -198,10 +202,7 @@ def test_an_executor_that_was_given_up_is_followed_by_another_and_that_is_told(
     assert fault.landed()
 
 
-def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(world: World, pipeline: Pipeline) -> None:
     owed = pipeline.owed(time_out_s=0.1, settle_s=0.6)
     fault = pipeline.stalled(StalledExecutor, owed=owed)
     ((who, _),) = fault.strike(DECLARATION)
@@ -212,10 +213,10 @@ def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(
     assert fault.evidence()["response"] == "same"
 
 
+@with_executors(1)
 def test_an_executor_whose_workers_stand_still_stalls_on_when_its_jvm_is_killed(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, pipeline: Pipeline
 ) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
     fault = pipeline.stalled(StalledExecutor, seconds=1.0)
     workers_there = family(pipeline.executors_there[0])[1:]
     fault.strike(DECLARATION)
@@ -228,8 +229,7 @@ def test_an_executor_whose_workers_stand_still_stalls_on_when_its_jvm_is_killed(
     assert not any(stopped(pid) for pid in workers_there)
 
 
-def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, pipeline: Pipeline) -> None:
     fault = pipeline.stalled(StalledExecutor, seconds=LONG_S, alone=True)
     ((who, _),) = fault.strike(DECLARATION)
     victim = next(one for one in pipeline.executors_there if identity(one.pid) == who)
@@ -243,8 +243,7 @@ def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, monkeyp
     assert fault.landed()
 
 
-def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, pipeline: Pipeline) -> None:
     fault = pipeline.stalled(StalledExecutor, seconds=LONG_S)
     ((who, _),) = fault.strike(DECLARATION)
     world.ended.set()
@@ -256,8 +255,7 @@ def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, m
     assert not fault.landed()
 
 
-def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, pipeline: Pipeline) -> None:
     fault = pipeline.stalled(StalledWorker, world.watch)
     pid = pipeline.worker(0)
     ((who, _),) = fault.strike(world.step(pid))
@@ -276,8 +274,7 @@ def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, mo
     assert fault.evidence()["response"] == "python worker replaced"
 
 
-def test_after_a_declaration_the_plan_draws_the_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_after_a_declaration_the_plan_draws_the_worker(world: World, pipeline: Pipeline) -> None:
     struck = set()
     for shard in range(12):
         fault = pipeline.stalled(StalledWorker, world.watch, shard=shard)
@@ -288,8 +285,8 @@ def test_after_a_declaration_the_plan_draws_the_worker(world: World, monkeypatch
     assert fault.after() != []
 
 
-def test_where_there_is_no_worker_or_driver_a_stall_misses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 0)
+@with_executors(0)
+def test_where_there_is_no_worker_or_driver_a_stall_misses(world: World, pipeline: Pipeline) -> None:
     for fault in (pipeline.stalled(StalledWorker, world.watch), pipeline.stalled(StalledExecutor)):
         with pytest.raises(NoProcessError, match="there is no"):
             fault.strike(DECLARATION)
@@ -324,10 +321,9 @@ def test_a_driver_stalls_and_its_executors_run_on(world: World, monkeypatch: pyt
     assert fault.evidence()["response"] == "driver replaced"
 
 
-def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline, server = Pipeline(world, monkeypatch, 1), world.server()
+@with_executors(1)
+def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(world: World, pipeline: Pipeline) -> None:
+    server = world.server()
     fault = pipeline.stalled(StalledServer, server, "broker")
     ((who, _),) = fault.strike({})
     assert stopped(server.pid)
@@ -343,8 +339,9 @@ def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
     soon("its end", lambda: fault.after() == [])
 
 
-def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
+@with_executors(0)
+def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, pipeline: Pipeline) -> None:
+    server = world.server()
     hold = type("H", (), {"release": lambda _: None})()
     inner = pipeline.stalled(StalledServer, server, "result store")
     fault = WhileHeld(inner, hold, world.healing)
