@@ -156,9 +156,7 @@ def test_a_fault_that_came_otherwise_than_planned_is_a_miss(place: Place, what: 
     target = EVERY_EXECUTOR if what.startswith("one of several") else "executor"
     place.strikes_at = time.time_ns() // 1_000_000 - 10_000 if what == "before the declaration" else None
     place.lands = what != "met nothing"
-    place.begin(PlannedFault(1, "committed", "accepted", 0, Strike("sigkill", target)))
-    place.declare(1)
-    place.step(1)
+    place.come_by(PlannedFault(1, "committed", "accepted", 0, Strike("sigkill", target)))
     place.struck(1)
     place.publish(1)
     misses(place)

@@ -165,21 +165,9 @@ def forged_with_a_blow(rows: list[Row]) -> None:
     """Tell of a blow too, of which the history shows nothing else."""
     forged(rows)
     (line,) = [row for row in rows if row.get("state") == "killed"]
-    rows.insert(
-        rows.index(line),
-        {
-            "t": line["t"],
-            "event": "fault",
-            "kind": "sigkill",
-            "target": "driver",
-            "injected_at": line["t"],
-            "epoch": 5,
-            "phase": "declared",
-            "process_before": line["process"],
-            "process_after": "9002@2.00",
-            "hit": True,
-        },
-    )
+    processes = {"process_before": line["process"], "process_after": "9002@2.00", "injected_at": line["t"]}
+    told = {"event": "fault", "kind": "sigkill", "target": "driver", "epoch": 5, "phase": "declared", "hit": True}
+    rows.insert(rows.index(line), {"t": line["t"], **told, **processes})
 
 
 def forged_with_a_broken_blow(rows: list[Row]) -> None:

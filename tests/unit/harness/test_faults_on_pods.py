@@ -28,6 +28,11 @@ from tests.unit.harness.test_supervised_pods import NAME, Supervised
 
 FIRST, SECOND = f"{NAME}@00000000", f"{NAME}@00000001"
 STEP = {"event": "step", "epoch": 3, "shard": 0, "step": "committed", "sink": "accepted"}
+GIVEN_BACK = [
+    ("node", "node-2", "systemctl start kubelet"),
+    ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
+    ("cordon", "node-2", None),
+]
 REFUSED = (
     "2026-11-22T05:00:00.1Z stderr F WARN: something\n"
     "2026-11-22T05:00:01.2Z stderr F StaleDriverError: another driver took over (generation 4); where: head.json\n"
@@ -159,12 +164,7 @@ def test_a_zombie_is_cut_off_woken_refused_and_its_node_given_back(world: World)
     world.done.clear()
     fault.heal()
     fault.heal()
-    assert world.done == [
-        ("continue", "node-2", ["71", "83"]),
-        ("node", "node-2", "systemctl start kubelet"),
-        ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
-        ("cordon", "node-2", None),
-    ]
+    assert world.done == [("continue", "node-2", ["71", "83"]), *GIVEN_BACK]
     told = fault.evidence()
     assert told["refusal"] == (
         "its processes ended: StaleDriverError: another driver took over (generation 4); where: head.json"
@@ -292,10 +292,5 @@ def test_a_node_that_a_killed_run_took_is_given_back(world: World) -> None:
     world.nodes.states["node-1"] = "exited"
     world.done.clear()
     heal_nodes(world.cluster, world.nodes, world.said.append)  # type: ignore[arg-type]
-    assert world.done == [
-        ("start", "node-1"),
-        ("node", "node-2", "systemctl start kubelet"),
-        ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
-        ("cordon", "node-2", None),
-    ]
+    assert world.done == [("start", "node-1"), *GIVEN_BACK]
     assert ["node-1" in world.said[0], "r-0" in world.said[1]] == [True, True]

@@ -118,6 +118,7 @@ CHAINS: dict[str, tuple[str, Change, str]] = {
 @pytest.mark.parametrize("what", CHAINS)
 def test_the_chain_says_what_a_rest_lacks(request: pytest.FixtureRequest, tmp_path: Path, what: str) -> None:
     of, change, said = CHAINS[what]
-    run = Path(shutil.copytree(request.getfixturevalue(of), tmp_path / "20261126-093000-7"))
+    source: Path = request.getfixturevalue(of)
+    run = Path(shutil.copytree(source, tmp_path / source.name))
     change(run)
     expect(run, FAIL, "chain", said)
