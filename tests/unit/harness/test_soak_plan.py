@@ -104,8 +104,11 @@ def test_a_mistake_is_named_with_part_field_and_what_is_allowed(
 def test_what_is_no_plan_is_refused(document: object, said: str, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=said):
         read_plan(written(tmp_path, document))
-    on_another_stack = GOOD | {"name": "two", "stack": "cluster"}
-    assert len(Plan.model_validate({"name": "p", "part": [GOOD, on_another_stack]}).parts) == 2
+
+
+def test_one_seed_on_two_stacks_is_two_runs() -> None:
+    cluster = GOOD | {"name": "two", "stack": "cluster"}
+    assert len(Plan.model_validate({"name": "p", "part": [GOOD, cluster]}).parts) == 2
 
 
 @pytest.mark.parametrize(("name", "content"), [("plan.json", "{"), ("plan.toml", "name = "), ("plan.toml", "\udcff")])
