@@ -224,7 +224,7 @@ def test_an_analyzer_that_begins_rebuilds_its_history_and_scores_only_what_arriv
         return turn is not None
 
     analyze.run(SETTINGS, "count", going)
-    scores = [orjson.loads(one.value()) for one in broker.topics[SETTINGS.scores]]
+    scores = [orjson.loads(one.value() or b"") for one in broker.topics[SETTINGS.scores]]
     assert scores == [{"offset": 9, "analyzer": "count", "points": 60}], "eight before it in the window"
     told = [orjson.loads(line) for line in events.read_bytes().splitlines()]
     assert [one["state"] for one in told] == ["started", "rebuilt"]

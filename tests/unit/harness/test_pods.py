@@ -59,7 +59,7 @@ class OnCluster:
         self.settings = folder / "settings.json"
         self.settings.write_text('{"pipeline": "uc_1"}')
         values = {"name": "uc-1", "executors": {"count": 2}}
-        self.given: tuple[Any, ...] = (self.cluster, FakeChart(), values, "r-1", self.log)
+        self.given: tuple[Any, Any, dict[str, Any], str, Any] = (self.cluster, FakeChart(), values, "r-1", self.log)
 
 
 class Played(OnCluster):

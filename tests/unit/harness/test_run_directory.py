@@ -90,9 +90,13 @@ def test_evidence_error_of_a_model_names_the_field(run: Path) -> None:
 
 def test_history_of_many_threads_has_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
+
+    def write(history: History) -> None:
+        for n in range(50):
+            history.record("sent", acknowledged=n, text="x" * 3000)
+
     with History(path) as one, History(path) as other, ThreadPoolExecutor(4) as pool:
-        for history in (one, other, one, other):
-            pool.submit(lambda h=history: [h.record("sent", acknowledged=n, text="x" * 3000) for n in range(50)])
+        pool.map(write, (one, other, one, other))
     events = read_history(tmp_path / "history.jsonl")
     assert len(events) == 200
     assert all(event["event"] == "sent" and event["t"] > 0 for event in events)

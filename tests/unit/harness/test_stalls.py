@@ -80,7 +80,7 @@ class Pipeline:
         """A stall of it, armed; `alone` and `owed` where it has some of its own."""
         owed = own.pop("owed", None) or self.owed()
         of_jvms = {"alone": own.get("alone", False)} if issubclass(kind, StalledExecutor) else {}
-        return prepared(kind(self, *more, **of_jvms, **owed), seconds, shard)  # type: ignore[arg-type]
+        return prepared(kind(self, *more, **of_jvms, **owed), seconds, shard)  # type: ignore[arg-type, misc]
 
     def owed(self, time_out_s: float = LONG_S, settle_s: float = 0.5) -> dict[str, Any]:
         world = self.world

@@ -125,8 +125,11 @@ def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], 
 
 def test_of_two_that_are_struck_one_after_the_other_the_first_may_be_gone_before_the_second(run: Path) -> None:
     def first(before_ms: int) -> Change:
-        struck = moved("first_at", "injected_at", -before_ms)
-        return history(lambda rows: (gone_before(rows, ms=5), struck(rows)))
+        def change(rows: list[Row]) -> None:
+            gone_before(rows, ms=5)
+            moved("first_at", "injected_at", -before_ms)(rows)
+
+        return history(change)
 
     first(5)(run)
     expect(run, PASS, "faults")
