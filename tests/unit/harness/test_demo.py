@@ -47,7 +47,7 @@ KILL = Strike("sigkill")
 
 def kills(broker: Any, store: Any, links: Any = None, say: Callable[[str], None] = print) -> Kills:
     """What the demo strikes with, without a driver."""
-    return Kills(cast("SupervisedDrivers", None), cast("Watch", None), broker, store, links, seed=7, say=say)
+    return Kills(cast("SupervisedDrivers", None), cast("Watch", None), broker, store, links or {}, seed=7, say=say)
 
 
 def demo(seed: int = 7, kills: int = 3, subject: Subject = STREAM) -> Demo:
