@@ -37,8 +37,9 @@ from tests.harness.checkers.declared import Declaration, Given, Replayed, identi
 from tests.harness.checkers.declared_run import DueRows
 from tests.harness.definition.declared import describe
 from tests.harness.definition.schemas import schemas_of, values_of
-from tests.harness.evidence import EpochCounts, EpochRecord
+from tests.harness.evidence import EpochRecord
 from tests.harness.wire import spell
+from tests.unit.harness.epochs import record_of
 from tests.unit.library.column_values import KINDS
 
 COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(KINDS)])
@@ -66,24 +67,17 @@ def pipeline(by: str | tuple[str, ...]) -> Pipeline:
 
 
 def pinned(number: int, watermark_ms: int | None, rows: int) -> EpochRecord:
-    counts = EpochCounts.model_validate({"in": 0, "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0})
-    return EpochRecord(
-        epoch=number,
-        generation=1,
-        ranges={"t": {0: (0, rows) if number == 0 else (rows, rows)}},
-        topic_ids={"t": "x"},
-        watermark_ms=watermark_ms,
-        shards=1,
-        settings_digest="",
-        counts=counts,
-        max_event_time_ms=None,
-    )
+    return record_of(number, watermark_ms, ranges={"t": {0: (0, rows) if number == 0 else (rows, rows)}})
+
+
+def declared(made: Pipeline) -> Declaration:
+    said = orjson.loads(orjson.dumps(describe(made)["declaration"]))
+    return Declaration.of({**said, "pipeline": "p", "window_ms": 100, "lateness_ms": 0})
 
 
 def judged(made: Pipeline, table: pa.Table) -> tuple[Declaration, Replayed]:
     """What the judge says is due, of the rows as evidence has them."""
-    said = orjson.loads(orjson.dumps(describe(made)["declaration"]))
-    declaration = Declaration.of({**said, "pipeline": "p", "window_ms": 100, "lateness_ms": 0})
+    declaration = declared(made)
     lines = [orjson.loads(orjson.dumps(row, default=spell)) for row in table.to_pylist()]
     given_ = [Given(("t", 0, number), None, {"id": str(number), **line}, "") for number, line in enumerate(lines)]
     return declaration, replay(declaration, given_, [pinned(0, None, len(lines)), pinned(1, 10_000, len(lines))])
@@ -163,8 +157,7 @@ def test_results_by_hand(value: Value, values: list[Any], due: Any) -> None:
 def test_an_aggregate_of_the_authors_own_is_left_out_and_its_dead_letters_are_taken_at_their_word() -> None:
     own = OwnAggregate(("c0",), int, max, max, int, pa.int64())
     made = Pipeline(function, COLUMNS, windows=(Windowed("c10", {"v": own}, ToTable("results")),))
-    said = orjson.loads(orjson.dumps(describe(made)["declaration"]))
-    declaration = Declaration.of({**said, "pipeline": "p", "window_ms": 100, "lateness_ms": 0})
+    declaration = declared(made)
     assert declaration.left_out == {"results": "it has an aggregate of its author's own"}
     sink = next(one for one in declaration.sinks if one.of == "dead_letter")
     due = DueRows(declaration, sink, {})
@@ -180,8 +173,7 @@ def test_a_result_of_another_key_or_reason_is_found_out() -> None:
         *aggregated.HOWS,
         "sum",
     }
-    said = orjson.loads(orjson.dumps(describe(made)["declaration"]))
-    declaration = Declaration.of({**said, "pipeline": "p", "window_ms": 100, "lateness_ms": 0})
+    declaration = declared(made)
     results = next(one for one in declaration.sinks if one.name == "results")
     assert identity(declaration, results, {"c10": "a", "c0": 5, "window_start_ms": 0}) == (("a", 5), 0)
     assert identity(declaration, results, {"c10": "a", "c0": None, "window_start_ms": 0}) is None
