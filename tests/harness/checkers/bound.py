@@ -11,7 +11,7 @@ from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import EVERY
 from tests.harness.evidence import Manifest
 from tests.harness.results import Oracle
-from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.run_directory import RunDirectory
 
 NAME = "bound"
 KEPT = ("docs", "evidence")
@@ -57,7 +57,7 @@ def _foreign(manifest: Manifest, control: RunDirectory, name: str) -> list[str]:
 
 def _find_copied(control: RunDirectory, name: str) -> list[str]:
     """Describe copies in the input of a control that has to double what came once."""
-    ids = Counter(line.get("id") for line in read_lines(control.sent_path))
+    ids = Counter(send.id for send in control.sends())
     copies = sum(ids.values()) - len(ids)
     meant = any(one.copies for one in EVERY if one.name == name)
     return [f"control {name} was sent {copies} copies: its output doubles of itself"] if copies and not meant else []
