@@ -119,8 +119,8 @@ class ProcessStack:
             self.endpoints,
             directory.path.absolute(),
             self.class_archive,
-            f"local-cluster[{executors},1,{memory_mib}]",
             memory_mib=memory_mib,
+            executors=executors,
             long_lived=self.long_lived,
             environment=environment,
         )
