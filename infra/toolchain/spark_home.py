@@ -6,7 +6,7 @@ them. The home's path must also be the same for every run, because shared class 
 `work` is a link to a folder below whatever directory the driver was started in.
 
 Spark's own `python` folder is left out: it holds pyspark as a zip of sources, which Spark puts before the package on
-the path of each Python worker, and which a worker compiles anew at every start (0.6 s of CPU, ADR 0079).
+the path of Python workers, and which each executor's daemon compiles anew (0.6 s of CPU, ADR 0079).
 """
 
 from __future__ import annotations
