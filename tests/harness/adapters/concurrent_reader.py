@@ -24,6 +24,8 @@ from tests.harness.sends import crc_of_row
 POLL_S, BATCH = 0.25, 2_000
 MANIFESTS_S = 1.0
 FINISH_S = 30.0
+WAIT_MS = 250
+"""Of a fetch that finds nothing. With 5 ms a broker that waits for a pipeline spent most of its time on such."""
 Where = tuple[str, int]
 
 
@@ -94,7 +96,7 @@ class ConcurrentReader(threading.Thread):
             self.join(FINISH_S)
 
     def _read(self, lines: Mapping[str, LinesWriter]) -> None:
-        consumer = self._topics.consumer("read_committed", eof=True)
+        consumer = self._topics.consumer("read_committed", eof=True, wait_ms=WAIT_MS)
         try:
             consumer.assign(
                 [

@@ -94,8 +94,12 @@ class Topics:
         finally:
             consumer.close()
 
-    def consumer(self, isolation: str, *, eof: bool) -> Consumer:
-        """A consumer that commits nothing; the caller assigns and closes it."""
+    def consumer(self, isolation: str, *, eof: bool, wait_ms: int = 5) -> Consumer:
+        """A consumer that commits nothing; the caller assigns and closes it.
+
+        `wait_ms` is how long the broker holds a fetch that finds nothing, and so how late an end is noticed at most;
+        records end it at once.
+        """
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -107,7 +111,7 @@ class Topics:
                 # Else, where records are gone, it would go on behind the last one, and find nothing missing.
                 "auto.offset.reset": "error",
                 "queued.max.messages.kbytes": 65_536,
-                "fetch.wait.max.ms": 5,
+                "fetch.wait.max.ms": wait_ms,
             }
         )
 

@@ -66,7 +66,7 @@ class FakeTopics:
         self.batches, self.end = list(batches), end
         self.failures = 1
 
-    def consumer(self, isolation: str, *, eof: bool) -> FakeTopics:
+    def consumer(self, isolation: str, *, eof: bool, wait_ms: int) -> FakeTopics:
         assert (isolation, eof) == ("read_committed", True)
         return self
 
