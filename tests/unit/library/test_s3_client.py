@@ -43,7 +43,7 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
-        self.refuses = False
+        self.says = 200
         server = self
 
         class Handler(http_store.Handler):
@@ -51,8 +51,8 @@ class Server:
                 query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
                 server.asked.append((self.command, query))
                 is_sts = self.command == "POST"
-                status, body = (200, ASSUMED.encode()) if is_sts else (404, http_store.NONE)
-                self.answer(403 if is_sts and server.refuses else status, body)
+                status, body = (server.says, ASSUMED.encode()) if is_sts else (404, http_store.NONE)
+                self.answer(status, body)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
@@ -127,11 +127,24 @@ def test_a_refused_token_is_named_by_its_file_and_not_shown(
     server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with_token(server, monkeypatch, tmp_path)
-    server.refuses = True
+    server.says = 403
     with pytest.raises(AccessError, match=r"not exchanged for credentials.*/token") as refused:
         serve(server).check("x/head.json")
     assert TOKEN not in str(refused.value)
     assert refused.value.__suppress_context__, "the client's words have the token in them"
+
+
+@pytest.mark.parametrize("says", [429, 503])
+def test_an_issuer_that_starts_again_is_no_refusal(
+    says: int, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Credentials are renewed every hour, also while the store is away."""
+    with_token(server, monkeypatch, tmp_path)
+    server.says = says
+    with pytest.raises(UnreachableError, match=f"issuer of credentials answers HTTP status code {says}") as away:
+        serve(server).check("x/head.json")
+    assert TOKEN not in str(away.value)
+    assert len(server.asked) > 1, "it is asked again"
 
 
 @pytest.mark.parametrize("given", [(), (s3_client.ACCESS_KEY,), (s3_client.SECRET_KEY,)])

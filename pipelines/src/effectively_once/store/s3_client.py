@@ -90,6 +90,10 @@ def without_query(error: Exception) -> str:
     return re.sub(r"\?\S*", "?…", str(error))
 
 
+_PASSING = re.compile(r"HTTP status code (429|5\d\d)$")
+"""What an issuer says that is asked too often, or starts again. Anything else is a refusal."""
+
+
 class _WebIdentity(Provider):  # type: ignore[misc]
     """Credentials for a pod's token; renewed before they expire, from the file that Kubernetes renews."""
 
@@ -100,8 +104,10 @@ class _WebIdentity(Provider):  # type: ignore[misc]
     def retrieve(self) -> Credentials:
         try:
             return self._found.retrieve()
-        except ValueError:
+        except ValueError as error:
             # What it says has the token in it.
+            if said := _PASSING.search(str(error)):
+                raise urllib3.exceptions.HTTPError(f"the issuer of credentials answers {said[0]}") from None
             raise AccessError(
                 "the token of this pod is not exchanged for credentials of the object store",
                 f"{self._issuer or 'the STS of AWS'}, token {self._file}",
