@@ -70,6 +70,7 @@ def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddres
         "alike",
         "own-whole",
         "own-without-mark",
+        "own-half",
     ):
         shard = ShardAddress(stack.endpoints.kafka_bootstrap, f"hanging-{name}", "accepted", SHARD)
         topic(shard.topic, 2)
@@ -89,7 +90,7 @@ def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddres
 
 def _end_half(shard: ShardAddress, topic: str, *, commit: bool) -> None:
     (half,) = (each for each in markers.find(shard) if each.topic == topic)
-    markers.write(shard, half, commit=commit)
+    markers.write(shard, [half], commit=commit)
 
 
 def test_nothing_of_kafka_ends_it(left_open: Callable[[str], ShardAddress]) -> None:
@@ -121,6 +122,10 @@ def test_one_that_lacks_its_mark_is_dropped(left_open: Callable[[str], ShardAddr
 
 @pytest.fixture
 def without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    _refuse_markers(monkeypatch)
+
+
+def _refuse_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the broker refuse markers, as one with rights does to whoever has none on the cluster."""
 
     def refuse(*_: object) -> None:
@@ -141,6 +146,20 @@ def test_who_may_not_write_markers_ends_it_by_a_transaction_of_its_own(
     assert sink.publish(2, 2, _rows(2))[1] is Published.NOW
     assert _visible(shard) == _names(0, 1, 2)
     assert markers.find(shard) == []
+
+
+def test_a_half_is_shown_by_a_marker_alone(
+    left_open: Callable[[str], ShardAddress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed in a transaction of its own drops that half, and the other one is visible."""
+    shard = left_open("own-half")
+    _end_half(shard, shard.topic, commit=True)
+    with monkeypatch.context() as refused:
+        _refuse_markers(refused)
+        with pytest.raises(SinkError, match="whose other half is visible"):
+            ShardSink(shard).publish(1, 2, _rows(1))
+    assert ShardSink(shard).publish(1, 2, _rows(1))[1] is Published.BEFORE
+    assert _visible(shard) == _names(0, 1)
 
 
 @pytest.mark.parametrize(

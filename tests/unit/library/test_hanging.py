@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -35,6 +36,8 @@ class World:
         before: rows of the last epoch that is visible.
         rows: of the transaction that was left open, where they were written.
         marks: last marks, written and visible.
+        half: what was said of what was ended last.
+        meanwhile: what somebody else does before anything is ended.
 
     """
 
@@ -48,15 +51,23 @@ class World:
     ended: list[tuple[str, bool]] = field(default_factory=list)
     asked: int = 0
     refuses: int | None = None
+    half: bool | None = None
+    meanwhile: Callable[[], None] | None = None
 
     def find(self, address: ShardAddress) -> list[Hanging]:
         assert address == SHARD
         # As the broker happens to tell them.
         return [Hanging(topic, 5, 6, 7, 40) for topic in reversed(self.open)]
 
-    def write(self, address: ShardAddress, found: Hanging, *, commit: bool) -> None:
+    def write(self, address: ShardAddress, found: list[Hanging], *, commit: bool, half: bool) -> bool:
         assert address == SHARD
-        self.ended.append((found.topic, commit))
+        self.half = half
+        if (meanwhile := self.meanwhile) is not None:
+            self.meanwhile = None
+            meanwhile()
+            return False
+        self.ended += [(each.topic, commit) for each in found]
+        return True
 
     def read_from(self, address: ShardAddress, start: int, timeout_s: float) -> list[bytes]:
         assert (address, start, timeout_s) == (SHARD, 40, TIMEOUT_S)
@@ -178,6 +189,22 @@ def test_what_hangs_is_shown_where_rows_and_mark_agree_and_else_dropped(world: W
     for name, value in changes.items():
         setattr(world, name, value)
     assert _ended(world, *topics) is shown
+    if shown:
+        assert world.half == hangs.endswith("shown"), "where the other partition has its part"
+
+
+def test_what_somebody_else_ended_meanwhile_is_decided_on_anew(world: World) -> None:
+    """They may have dropped the rows. A mark that is shown without them has them lost."""
+
+    def drop_rows() -> None:
+        world.open, world.rows = (SHARD.progress,), []
+        world.hides.pop(SHARD.topic)
+
+    world.meanwhile = drop_rows
+    world.open = (SHARD.progress, SHARD.topic)
+    world.hides = dict.fromkeys(world.open, 10**9)
+    assert end_hanging(SHARD, TIMEOUT_S)
+    assert world.ended == [(SHARD.progress, False)]
 
 
 @pytest.mark.parametrize(("half", "shown"), [(SHARD.topic, True), (SHARD.progress, True), (SHARD.progress, False)])

@@ -6,7 +6,7 @@ hangs. But a marker that it writes into a partition ends whatever its producer h
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from effectively_once.errors import SinkError
@@ -43,19 +43,19 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Whether the partition still has open what hangs, and nothing else since."""
+    """Whether each partition still has open what hangs there, and nothing else since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Make the partition part of a transaction."""
+    """Make these partitions parts of one transaction."""
 
     begun: Begun
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Commit or abort that transaction: its coordinator writes a marker into the partition."""
+    """Commit or abort that transaction: its coordinator writes a marker into each of them."""
 
     begun: Begun
     commit: bool
@@ -63,7 +63,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Wait until the partition has its marker."""
+    """Wait until they have their markers."""
 
 
 EndingRequest = Begin | Look | Join | End | Await
@@ -71,28 +71,38 @@ EndingAnswer = Begun | bool | None
 Ending = Generator[EndingRequest, EndingAnswer, bool]
 
 
-def end(hanging: Hanging, where: str, *, commit: bool) -> Ending:
-    """End what hangs in one partition, and tell whether it was there still.
+def end(found: Sequence[Hanging], where: str, *, commit: bool, half: bool) -> Ending:
+    """End what hangs of one transaction, in all its partitions at once, and tell whether it was there still.
 
     Between `Begin` and `End` nobody else writes under this id: a producer of before is refused. So what is looked at is
-    what the marker decides on.
+    what the markers decide on. Whoever is killed between `Join` and `End` has it dropped: all of it, so that no mark
+    stands without its rows, nor rows without their mark.
 
     Args:
-        hanging: as it was found when `commit` was decided.
+        found: as it was when `commit` was decided.
         where: the shard, for messages.
         commit: show its rows.
+        half: the other partition has its part of it already.
 
     Raises:
-        SinkError: the coordinator gave another producer id, whose marker would end nothing.
+        SinkError: the coordinator gave another producer id, whose marker would end nothing; or a half is to be shown.
 
     """
+    place = f"{where}, topic {found[0].topic}, offset {found[0].start}"
+    if commit and half:
+        raise SinkError(
+            "a broker left half of a transaction open whose other half is visible",
+            place,
+            "Grant `ClusterAction` on the cluster and start the pipeline: a marker shows it, which cannot be cut in "
+            "two. Take the right back once the driver's log says that it was ended.",
+        )
     begun = yield Begin()
     assert isinstance(begun, Begun)  # noqa: S101 - narrows the answer's type
-    if begun.producer_id != hanging.producer_id:
+    if begun.producer_id != found[0].producer_id:
         raise SinkError(
-            f"a broker left a transaction open under producer id {hanging.producer_id}, and its coordinator has given "
+            f"a broker left a transaction open under producer id {found[0].producer_id}, and its coordinator has given "
             f"id {begun.producer_id} since",
-            f"{where}, topic {hanging.topic}, offset {hanging.start}",
+            place,
             "Nothing of the shard's own ends it: see what it holds with `kafka-dump-log.sh`, abort it with "
             "`kafka-transactions.sh`, and restore chain and sinks from one backup if an epoch was in it.",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -71,51 +71,60 @@ def find(address: ShardAddress) -> list[Hanging]:
         return [each for each in _open(admin, address) if each in before and each.producer_id == told.producer_id]
 
 
-def write(address: ShardAddress, hanging: Hanging, *, commit: bool) -> None:
-    """End what hangs in one partition: by a marker where we may write one, else by a transaction of the shard's own.
+def write(address: ShardAddress, found: Sequence[Hanging], *, commit: bool, half: bool = False) -> bool:
+    """End what hangs of one transaction: by markers, in order, where we may write them, else by one of the shard's own.
 
     The latter fences every producer of the shard. The broker refuses a marker once its producer has begun anew.
+
+    Args:
+        address: the shard.
+        found: as `find` told it.
+        commit: show its rows.
+        half: the other partition has its part of it already.
+
+    Returns:
+        Whether it was there still; else nothing was decided.
 
     Raises:
         UnreachableError: the broker does not answer, or another producer of the shard began meanwhile.
         SinkError: it does not let us, or gave the shard another producer id.
 
     """
-    partition = TopicPartition(hanging.topic, address.shard)
-    spec = AbortTransactionSpec(partition, hanging.producer_id, hanging.producer_epoch, hanging.coordinator_epoch)
     with _connected(address) as admin:
-        try:
-            if commit:
-                admin.commit(spec)
-            else:
-                admin.abort_transaction(spec)
-        except ClusterAuthorizationFailedError:
-            _end(admin, address, hanging, commit=commit)
+        for number, each in enumerate(found):
+            try:
+                admin.mark(address, each, commit=commit)
+            except ClusterAuthorizationFailedError:
+                return _end(admin, address, found[number:], commit=commit, half=half or number > 0)
+    return True
 
 
-def _end(admin: _Admin, address: ShardAddress, hanging: Hanging, *, commit: bool) -> None:
-    step = end(hanging, str(address), commit=commit)
+def _end(admin: _Admin, address: ShardAddress, found: Sequence[Hanging], *, commit: bool, half: bool) -> bool:
+    step = end(found, str(address), commit=commit, half=half)
     answer: EndingAnswer = None
     while True:
         try:
             request = step.send(answer)
-        except StopIteration:
-            return
-        answer = _answer(admin, address, hanging, request)
+        except StopIteration as ended:
+            was_there: bool = ended.value
+            return was_there
+        answer = _answer(admin, address, found, request)
 
 
-def _answer(admin: _Admin, address: ShardAddress, hanging: Hanging, request: EndingRequest) -> EndingAnswer:
+def _answer(
+    admin: _Admin, address: ShardAddress, found: Sequence[Hanging], request: EndingRequest
+) -> EndingAnswer:
     match request:
         case Begin():
             return _patiently(lambda: admin.begin(address))
         case Look():
-            return hanging in set(_open(admin, address))
+            return {*found} <= {*_open(admin, address)}
         case Join(begun):
-            _patiently(lambda: admin.join(address, begun, hanging.topic))
+            _patiently(lambda: admin.join(address, begun, [each.topic for each in found]))
         case End(begun, commit):
             _patiently(lambda: admin.end(address, begun, commit))
         case Await():
-            _patiently(lambda: _closed(admin, address, hanging))
+            _patiently(lambda: _closed(admin, address, found))
     return None
 
 
@@ -135,13 +144,21 @@ class _OpenError(RetriableError):  # type: ignore[misc]
     """The marker is not there yet."""
 
 
-def _closed(admin: _Admin, address: ShardAddress, hanging: Hanging) -> None:
-    if hanging in set(_open(admin, address)):
-        raise _OpenError(f"{hanging.topic} has not got its marker")
+def _closed(admin: _Admin, address: ShardAddress, found: Sequence[Hanging]) -> None:
+    if left := {*found} & {*_open(admin, address)}:
+        raise _OpenError(f"{', '.join(sorted(each.topic for each in left))} has not got its marker")
 
 
 class _Admin(KafkaAdminClient):  # type: ignore[misc]
     """An administrator that commits, where Kafka's can abort only, and that speaks as a producer does too."""
+
+    def mark(self, address: ShardAddress, hanging: Hanging, *, commit: bool) -> None:
+        partition = TopicPartition(hanging.topic, address.shard)
+        spec = AbortTransactionSpec(partition, hanging.producer_id, hanging.producer_epoch, hanging.coordinator_epoch)
+        if commit:
+            self.commit(spec)
+        else:
+            self.abort_transaction(spec)
 
     def commit(self, spec: AbortTransactionSpec) -> None:
         self._manager.run(self._commit, spec)
@@ -160,20 +177,23 @@ class _Admin(KafkaAdminClient):  # type: ignore[misc]
         _refuse(told.error_code)
         return Begun(told.producer_id, told.producer_epoch)
 
-    def join(self, address: ShardAddress, begun: Begun, topic: str) -> None:
+    def join(self, address: ShardAddress, begun: Begun, topics: Sequence[str]) -> None:
+        kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         told = self._ask(
             address,
             AddPartitionsToTxnRequest,
             v3_and_below_transactional_id=address.transactional_id,
             v3_and_below_producer_id=begun.producer_id,
             v3_and_below_producer_epoch=begun.producer_epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[address.shard])
-            ],
+            v3_and_below_topics=[kind(name=topic, partitions=[address.shard]) for topic in topics],
         )
-        for each in told.results_by_topic_v3_and_below:
-            for partition in each.results_by_partition:
-                _refuse(partition.partition_error_code)
+        # Lowest first: of the others is said (55) that nobody tried.
+        for code in sorted(
+            partition.partition_error_code
+            for each in told.results_by_topic_v3_and_below
+            for partition in each.results_by_partition
+        ):
+            _refuse(code)
 
     def end(self, address: ShardAddress, begun: Begun, commit: bool) -> None:
         told = self._ask(
@@ -190,6 +210,8 @@ class _Admin(KafkaAdminClient):  # type: ignore[misc]
         return self._manager.run(self._to_coordinator, address, kind(**fields, max_version=OF_CLIENTS[kind]))
 
     async def _to_coordinator(self, address: ShardAddress, request: Any) -> Any:
+        # It may have moved since it was found.
+        self._manager.cluster._coordinators.clear()
         where = await self._find_coordinator_id(address.transactional_id, key_type=CoordinatorType.TRANSACTION)
         return await self._manager.send(request, node_id=where)
 
