@@ -12,7 +12,17 @@ from effectively_once.ledger.chain import TAIL_LIMIT, Held
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, Declaration, EpochRecord, Loss, Place, Ranges, Rows
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, ranges, record_of, taken
+from tests.unit.ledger.samples import (
+    LAYOUT,
+    WHEEL,
+    advanced,
+    declaration,
+    declared_in,
+    due_of,
+    ranges,
+    record_of,
+    taken,
+)
 
 
 def left(offset: int) -> dict[str, Place]:
@@ -27,20 +37,22 @@ def ended(of: Ranges) -> Ranges:
     return {topic: {p: (end, end) for p, (_, end) in parts.items()} for topic, parts in of.items()}
 
 
-def divided(store: MemoryStore, parts: int = 0, epochs: int = 2) -> Held:
-    """Record so many epochs, then one that leaves rows, and so many parts that leave some, too."""
+def divided(store: MemoryStore, parts: int = 0, epochs: int = 2, given_up: int | None = None) -> Held:
+    """Record so many epochs, then one that leaves rows, and so many parts that leave some, too; one is abandoned."""
     held = advanced(store, taken(store), epochs)
     held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
     held = run(chain.record(LAYOUT, held, leaving(declaration(epochs), left(41))), store)
     for number in range(parts):
-        held = part(store, held, left(42 + number))
+        held = part(store, held, left(42 + number), abandoned=number == given_up)
     return held
 
 
-def part(store: MemoryStore, held: Held, where: dict[str, Place]) -> Held:
-    due = due_of(held.head)
-    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
-    return run(chain.record(LAYOUT, held, leaving(due, where)), store)
+def part(store: MemoryStore, held: Held, where: dict[str, Place], *, abandoned: bool = False) -> Held:
+    held = run(chain.declare(LAYOUT, held, due_of(held.head), None, 0), store)
+    if abandoned:
+        held = run(chain.abandon(LAYOUT, held), store)
+    due = declared_in(held)
+    return run(chain.record(LAYOUT, held, leaving(due, due.after if abandoned else where)), store)
 
 
 def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do_not_know() -> None:
@@ -167,10 +179,11 @@ def test_what_is_given_up_after_a_rest_takes_no_rest() -> None:
     assert (pinned.reads, pinned.after, pinned.repairs, pinned.is_abandoned) == ({}, {}, None, True)
 
 
-def test_the_divided_epoch_stays_in_head_while_others_take_its_rest() -> None:
+@pytest.mark.parametrize("given_up", [None, 3])
+def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: int | None) -> None:
     """However many they are: a batch of Spark is compared with its ranges, the watermark goes by all parts."""
     store = MemoryStore()
-    held = divided(store, parts=TAIL_LIMIT + 5, epochs=TAIL_LIMIT // 2)
+    held = divided(store, parts=TAIL_LIMIT + 5, epochs=TAIL_LIMIT // 2, given_up=given_up)
     first = TAIL_LIMIT // 2
     assert held.head.segments == ((0, first - 1),)
     assert held.head.tail[0].epoch == first

@@ -235,6 +235,12 @@ def test_the_first_epoch_is_found_published_before_by_the_digest_of_whoever_did(
         TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "cid"))
 
 
+def test_a_decimal_has_its_digits_in_the_table_and_none_in_what_a_copy_is_told() -> None:
+    """The client knows types by name, and of one with digits nothing."""
+    shape = TableShape(pa.schema([("price", pa.decimal128(12, 2)), ("user", pa.string())]))
+    assert (shape.types, shape.copied) == ({"price": "numeric(12,2)", "user": "text"}, ["numeric", "text"])
+
+
 def test_rows_are_staged_in_a_table_of_the_sinks_columns(session: FakeSession) -> None:
     statement = postgres._staging(ADDRESS, SHAPE).as_string(None)
     of_ours = 'AS SELECT "user", "number" FROM "clicks"."counts" WITH NO DATA'
@@ -299,6 +305,8 @@ def test_a_server_that_goes_while_a_mark_is_asked_or_begun_is_named(
     ("fields", "key", "says"),
     [
         ([("a", pa.decimal256(5, 2))], (), r"columns that a table cannot have: a \(decimal256\(5, 2\)\)"),
+        ([("a", pa.decimal128(9, -2))], (), r"a \(decimal128\(9, -2\)\)"),
+        ([("a", pa.decimal128(2, 5))], (), r"a \(decimal128\(2, 5\)\)"),
         ([("a", pa.string())], ("b",), r"b \(not a column\)"),
         ([], (), "none at all"),
     ],

@@ -111,9 +111,7 @@ def _end(admin: _Admin, address: ShardAddress, found: Sequence[Hanging], *, comm
         answer = _answer(admin, address, found, request)
 
 
-def _answer(
-    admin: _Admin, address: ShardAddress, found: Sequence[Hanging], request: EndingRequest
-) -> EndingAnswer:
+def _answer(admin: _Admin, address: ShardAddress, found: Sequence[Hanging], request: EndingRequest) -> EndingAnswer:
     match request:
         case Begin():
             return _patiently(lambda: admin.begin(address))
