@@ -167,6 +167,9 @@ def test_a_result_is_that_of_the_deltas_in_whatever_parts_a_worker_reads_them(sp
 
 
 def test_what_is_kept_may_be_changed_in_place() -> None:
+    """Also where `zero` returns the same object for every group."""
+    nothing: list[int] = []
+
     def add(kept: list[int], number: int) -> list[int]:
         kept.append(number)
         return kept
@@ -176,7 +179,7 @@ def test_what_is_kept_may_be_changed_in_place() -> None:
         return one
 
     function: Callable[[list[int]], int] = sum
-    outputs = closed(OwnAggregate(("n",), list, add, merge, function, pa.int64()), 1, 2, 3)
+    outputs = closed(OwnAggregate(("n",), lambda: nothing, add, merge, function, pa.int64()), 1, 2, 3)
     assert [row["own"] for row in outputs["results"]] == [6]
 
 

@@ -112,7 +112,8 @@ class _Merging:
             return _fault(error)
 
     def _added(self, rows: Sequence[bytes]) -> Any:
-        whole = self.declared.zero()
+        # A copy, as JSON has it: `add` may change what it is given, and `zero` may return one object again and again.
+        whole = orjson.loads(_encoded(self.declared.zero()))
         for row in rows:
             values = zip(orjson.loads(row[1:]), self.kinds, strict=True)
             whole = self.declared.add(whole, *(ordered.of_json(value, kind) for value, kind in values))

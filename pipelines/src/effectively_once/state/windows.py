@@ -84,8 +84,10 @@ def final_of(table: pa.Table, values: Accumulators) -> tuple[pa.Table, list[Impo
     columns = {name: [alone[part] for part in parts] for name, parts in _names(values).items()}
     found = {name: values[name].results(columns[name]) for name in values}
     nulls = [column.is_null().to_numpy() for column in found.values() if column.null_count]
-    beyond = np.logical_or.reduce(nulls) if nulls else np.zeros(alone.num_rows, bool)
     results = pa.table({**{name: alone[name] for name in GROUP}, **found})
+    if not nulls and not wide:
+        return results, []
+    beyond = np.logical_or.reduce(nulls) if nulls else np.zeros(alone.num_rows, bool)
     more = [*alone.filter(pa.array(beyond)).to_pylist(), *wide]
     finished = [(row, _finished(row, values)) for row in more]
     fit = [{**{name: row[name] for name in GROUP}, **shown} for row, shown in finished if None not in shown.values()]
@@ -102,8 +104,9 @@ def largest(delta: pa.Table, values: Accumulators) -> int | None:
     """Say how large the largest value of a delta is whose result may come to nothing; None where there is none."""
     names = _names(values)
     sizes = [value.size([delta[part] for part in names[name]]) for name, value in values.items() if value.reason]
-    if sizes and sums.separate(delta, GROUP, merges(values))[1]:
-        # A part has several rows, none of which is as large as their sum.
+    summed = [name for name, part in _parts(values) if part.how == "sum"] if sizes else []
+    if sums.largest(delta, summed) >= sums.LANE:
+        # A part may have several rows, none of which is as large as their sum: all of them are full but the last one.
         sizes.append(sums.LANE)
     return min(max(sizes), LARGEST) if sizes else None
 
