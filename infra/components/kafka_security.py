@@ -20,6 +20,8 @@ from infra.settings.exposure import exposed
 from infra.values.kafka import Right, Security
 
 NODES, ADMIN, USERS, AUTHORITY = "kafka-tls", "kafka-admin-tls", "kafka-users", "platform-authority"
+MAY_ALL: Final = ("platform-nodes", "platform-admin")
+"""Names of nodes, and of who gives rights. No identity has a dash, so no pipeline's user is taken for one of them."""
 MECHANISM: Final = "SCRAM-SHA-512"
 STATEMENTS: Final = ".sources"
 """Behind the name of an input: the topic in which its sources say how far they are, as the library names it."""
@@ -147,12 +149,12 @@ def _by(authority: Mapping[str, str]) -> Certificate:
 
 
 def _nodes(names: Sequence[str], authority: Mapping[str, str], bundle: str) -> dict[str, str]:
-    made = sign(_by(authority), "kafka", names)
+    made = sign(_by(authority), MAY_ALL[0], names)
     return {CA: bundle, "keystore.pem": encoded(made.key + made.certificate)}
 
 
 def _admin(authority: Mapping[str, str], bundle: str) -> dict[str, str]:
-    made = sign(_by(authority), "platform-admin")
+    made = sign(_by(authority), MAY_ALL[1])
     return {CA: bundle, "tls.crt": encoded(made.certificate), "tls.key": encoded(made.key)}
 
 

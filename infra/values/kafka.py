@@ -43,7 +43,7 @@ class Security(Part):
 
     Attributes:
         tls_secret: with `ca.crt`, and `keystore.pem`: the key (PKCS#8) and certificate of all nodes, of the name
-            `kafka`, for the names of all nodes and Services.
+            `platform-nodes`, for the names of all nodes and Services.
         admin_secret: with `ca.crt`, `tls.crt` and `tls.key`, of the name `platform-admin`: who gives rights.
         users_secret: with a password for each user.
         users: user -> rights.

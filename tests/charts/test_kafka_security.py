@@ -10,6 +10,7 @@ import pytest
 
 from effectively_once.operate.grant import Grants
 from effectively_once.operate.grants_file import read_grants
+from infra.components.kafka_security import MAY_ALL
 from infra.values.kafka import External, KafkaValues
 from tests.charts.policies import Endpoint, allowed
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
@@ -54,7 +55,7 @@ def test_who_has_no_right_may_do_nothing_on_brokers_and_on_controllers(name: str
     found = properties(kafka(nodes=3, controllers=3), name)
     assert found["authorizer.class.name"].endswith("StandardAuthorizer")
     assert found["allow.everyone.if.no.acl.found"] == "false"
-    assert found["super.users"].split(";") == ["User:kafka", "User:platform-admin"]
+    assert found["super.users"].split(";") == [f"User:{name}" for name in MAY_ALL]
 
 
 def test_brokers_copy_from_each_other_where_certificates_are_asked_for() -> None:

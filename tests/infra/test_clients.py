@@ -103,13 +103,14 @@ def test_the_history_server_reads_the_store_in_the_same_way(tmp_path: Path) -> N
 
 def test_pods_with_an_identity_of_their_own_have_no_keys(tmp_path: Path) -> None:
     role = {"role": "arn:aws:iam::1:role/streams", "issuer": "https://sts.example:8443"}
-    one = deployed(tmp_path, store={"web_identity": role})
+    one = deployed(tmp_path, store={"web_identity": role, "region": "us-east-1"})
     assert not [name for name in one.engine.of("Secret") if name.startswith("object-store-credentials")]
     for release, chart in (("user-counts", "streaming-pipeline"), ("history-server", "history-server")):
         for pod in pods(one, release, chart).values():
             told = environment(pod)
             assert "AWS_ACCESS_KEY_ID" not in told
             assert (told["AWS_ROLE_ARN"], told["AWS_ENDPOINT_URL_STS"]) == (role["role"], role["issuer"])
+            assert told["AWS_REGION"] == "us-east-1", "without one the JVM asks the STS of AWS, whatever is named"
             folder, _, file = told["AWS_WEB_IDENTITY_TOKEN_FILE"].rpartition("/")
             mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
             (volume,) = [each for each in pod["volumes"] if each["name"] == mounts[folder]]

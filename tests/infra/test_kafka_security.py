@@ -148,6 +148,16 @@ def test_nodes_are_believed_for_every_name_that_they_tell_clients(tmp_path: Path
     assert {f"kafka-{node}.example" for node in range(3)} <= {*named}
 
 
+def test_no_pipeline_is_taken_for_who_may_do_everything(tmp_path: Path) -> None:
+    """Users are known by their names alone, whether a certificate or a login says them."""
+    found = secrets(tmp_path)
+    shown = (nodes(found)[1], found["kafka-admin-tls-0-0"]["tls.crt"])
+    assert tuple(field(one, "subject") for one in shown) == kafka_security.MAY_ALL
+    for name in kafka_security.MAY_ALL:
+        with pytest.raises(SettingsError, match=r"pipelines\.\S+identity"):
+            settings(pipelines={name: {"job": "own.clicks"}})
+
+
 def test_it_is_that_of_our_own_broker() -> None:
     with pytest.raises(SettingsError, match=r"security\.kafka: it is that of our own broker"):
         settings(security={"kafka": True}, kafka={"external": "b:1"})

@@ -122,7 +122,7 @@ listener.name.nodes.ssl.client.auth=required
 ssl.principal.mapping.rules=RULE:^CN=([a-z-]+)$/$1/,DEFAULT
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 allow.everyone.if.no.acl.found=false
-super.users=User:kafka;User:platform-admin
+super.users=User:platform-nodes;User:platform-admin
 sasl.enabled.mechanisms=SCRAM-SHA-512
 {{- range tuple "internal" "external" }}
 listener.name.{{ . }}.ssl.client.auth=none

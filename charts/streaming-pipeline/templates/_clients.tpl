@@ -26,7 +26,8 @@
 {{ include "secret-variable" (dict "key" "AWS_SESSION_TOKEN" "secret" .Values.credentialsSecret) }}
 {{- end }}
 {{- end }}
-{{- if ne .Values.s3.region "us-east-1" }}
+{{- /* The JVM asks the issuer where it knows a region, and AWS itself where it knows none. */}}
+{{- if or .Values.s3.webIdentity (ne .Values.s3.region "us-east-1") }}
 - name: AWS_REGION
   value: {{ .Values.s3.region | quote }}
 {{- end }}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import certifi
 
@@ -152,11 +152,20 @@ def client_config(bootstrap: str, environment: Mapping[str, str] = os.environ) -
     return {"bootstrap.servers": bootstrap, "log_level": 0, **access, **watched}
 
 
-def refusal(code: str, bootstrap: str, what: str) -> AccessError | None:
-    """Return the named error where a broker refuses who asks; `what` is what was asked for.
+def refusal(code: str, bootstrap: str, what: str, client: Any = None) -> AccessError | None:
+    """Return the named error where a broker refuses who asks.
 
-    A question that ends without an answer is such a refusal too where the client was told of one before.
+    A question that ends without an answer is such a refusal too where a client was told of one before.
+
+    Args:
+        code: name of the error that the question ended with.
+        bootstrap: addresses of the broker.
+        what: was asked for.
+        client: asked it. One for administration, or a producer, tells what it was told only when it is polled.
+
     """
+    if client is not None:
+        client.poll(0)
     before, when = _refused.get(bootstrap, ("", -FRESH_S))
     said = REFUSALS.get(code) or (before if time.monotonic() - when < FRESH_S else "")
     if not said:

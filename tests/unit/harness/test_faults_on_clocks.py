@@ -15,6 +15,7 @@ import pytest
 from infra.embedded import spark
 from infra.embedded.process import identity
 from infra.embedded.spark import SparkHome
+from infra.embedded.stack import Endpoints
 from infra.toolchain.faketime import written
 from tests.harness.adapters.driver_clock import DriverClock, with_clock
 from tests.harness.adapters.drivers import NoProcessError
@@ -175,5 +176,5 @@ def _home(folder: Path) -> SparkHome:
     toolchain: Any = SimpleNamespace(
         jvm_jar=folder, spark_jars=folder, wheel=wheel, java=folder / "bin" / "java", spark_home=folder
     )
-    endpoints: Any = SimpleNamespace(s3_access_key="a", s3_secret_key="b")
+    endpoints = Endpoints("broker:1", "http://store:2", "key", s3_secret_key="none", s3_bucket="bucket")
     return SparkHome(toolchain, endpoints, folder, conf={"spark.own": "1"})

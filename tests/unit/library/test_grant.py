@@ -38,6 +38,9 @@ class Broker:
         self.steps: list[str] = []
         self.code = code
 
+    def poll(self, timeout: float) -> None:
+        pass
+
     def alter_user_scram_credentials(self, alterations: list[Any], request_timeout: float) -> dict[str, Done]:
         if self.code is not None:
             raise KafkaException(KafkaError(self.code))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,18 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from effectively_once import kafka_client
-from effectively_once.errors import SettingsError
+from effectively_once.driver import broker_probe
+from effectively_once.driver.sink_topics import SinkTopics
+from effectively_once.errors import AccessError, SettingsError
 from effectively_once.kafka_client import Access, client_config, refusal
+from effectively_once.operate import grant
+from effectively_once.operate.create import create
 from effectively_once.sinks.kafka_shard import unreachable
+from effectively_once.sources.kafka import KafkaSource
+from tests.settings import pipeline_settings
 
 SECRET = "of-nobody-else"
+NOBODY = pipeline_settings(kafka_bootstrap="127.0.0.1:1", start_patience_s=1)
 
 
 @pytest.fixture
@@ -162,3 +172,40 @@ def test_a_refusal_of_before_is_no_reason_for_ever(login: dict[str, str], monkey
 )
 def test_what_a_user_may_not_do_is_no_silence(code: int, says: str) -> None:
     assert says in str(unreachable(KafkaError(code), "k:9092", "other"))
+
+
+def give_rights(folder: Path) -> None:
+    file = folder / "grants.json"
+    file.write_text(json.dumps({"bootstrap": NOBODY.kafka_bootstrap, "users": {"orders": []}}))
+    (folder / "orders").write_text("x")
+    if grant.main([str(file), f"--passwords={folder}", "--deadline-s=0"]) == AccessError.exit_code:
+        raise AccessError("the Kafka broker refuses its login", "", "")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda _: KafkaSource(NOBODY).topic_ids(),
+        lambda _: SinkTopics(NOBODY, ["accepted"]).ids(),
+        lambda _: broker_probe.asked(NOBODY, ["accepted"]),
+        lambda _: create.KafkaCluster(NOBODY.kafka_bootstrap).topics(["clicks.accepted"]),
+        give_rights,
+    ],
+    ids=["source", "sinks", "probe", "create", "grant"],
+)
+def test_whoever_asks_hears_what_its_client_was_told(
+    ask: Callable[[Path], Any], login: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client for administration keeps it to itself until it is polled; here it is told that nobody is there."""
+
+    def refused(bootstrap: str, _: object) -> None:
+        kafka_client._refused[bootstrap] = ("refuses its login", time.monotonic())
+
+    (tmp_path / "ca.crt").unlink()
+    for name, value in login.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(kafka_client, "_remember", refused)
+    monkeypatch.setattr(create, "REQUEST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(grant, "REQUEST_S", 0.3)
+    with pytest.raises(AccessError, match="refuses its login"):
+        ask(tmp_path)

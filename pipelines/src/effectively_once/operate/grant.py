@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -122,14 +123,14 @@ def _only(one: AclBinding) -> AclBindingFilter:
     )
 
 
-def _patiently(work: Callable[[], None], bootstrap: str, deadline_s: float) -> None:
+def _patiently(work: Callable[[], None], admin: Any, bootstrap: str, deadline_s: float) -> None:
     until = time.monotonic() + deadline_s
     while True:
         try:
             return work()
         except KafkaException as error:
             cause = error.args[0]
-            if (refused := refusal(cause.name(), bootstrap, "users and rights")) is not None:
+            if (refused := refusal(cause.name(), bootstrap, "users and rights", admin)) is not None:
                 raise refused from error
             if time.monotonic() > until:
                 raise UnreachableError(
@@ -148,7 +149,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         grants, passwords = read_grants(Grants, given.file, given.passwords)
         admin = AdminClient(client_config(grants.bootstrap))
-        _patiently(lambda: grant(admin, grants, passwords, print), grants.bootstrap, given.deadline_s)
+        work = partial(grant, admin, grants, passwords, print)
+        _patiently(work, admin, grants.bootstrap, given.deadline_s)
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

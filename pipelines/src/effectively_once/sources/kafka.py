@@ -253,10 +253,11 @@ class KafkaSource:
         if cause.name() == "UNKNOWN_TOPIC_OR_PART":
             what = "input topic" if topic == self._settings.topic else "topic in which sources say how far they are"
             return SourceError(f"the {what} does not exist", f"topic {topic}", "Create it first.")
-        if (refused := refusal(cause.name(), self._settings.kafka_bootstrap, f"topic {topic}")) is not None:
+        bootstrap = self._settings.kafka_bootstrap
+        if (refused := refusal(cause.name(), bootstrap, f"topic {topic}", self._admin)) is not None:
             return refused
         return UnreachableError(
             f"the Kafka broker does not answer: {cause.str()}",
-            self._settings.kafka_bootstrap,
+            bootstrap,
             "Check that it runs and that the address is right; nothing was lost, start the pipeline again.",
         )

@@ -251,7 +251,7 @@ class KafkaCluster:
     def _fail(self, error: KafkaError, where: str) -> NoReturn:
         if error.code() in _FORBIDDEN:
             raise AccessError(f"Kafka refuses: {error.str()}", where, "Check the permissions of this client.")
-        if (refused := refusal(error.name(), self._bootstrap, where)) is not None:
+        if (refused := refusal(error.name(), self._bootstrap, where, self._admin)) is not None:
             raise refused
         # A topic may be gone again between two questions.
         if error.retriable() or error.code() in (*_LATER, KafkaError.UNKNOWN_TOPIC_OR_PART):
