@@ -25,7 +25,7 @@ POLL_S, BATCH = 0.25, 2_000
 MANIFESTS_S = 1.0
 FINISH_S = 30.0
 WAIT_MS = 250
-"""Of a fetch that finds nothing. With 5 ms a broker that waits for a pipeline spent most of its time on such."""
+"""Of a fetch that finds nothing. With 5 ms a broker that had little else to do spent most of its time on such."""
 Where = tuple[str, int]
 
 
