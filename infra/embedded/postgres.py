@@ -10,6 +10,7 @@ import pwd
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -25,6 +26,7 @@ START_TIMEOUT_S = 30.0  # 0.1 s on an idle machine, more when it recovers from a
 INITDB_TIMEOUT_S = 60.0  # 1 s
 DATABASE = "results"
 ACCOUNTS = ("postgres", "nobody")
+SHARED = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  mkdtemp makes a private one in it
 
 SETTINGS = {
     "listen_addresses": HOST,
@@ -38,7 +40,7 @@ SETTINGS = {
 
 
 class PostgresServer(Server):
-    """A server with its log in `log` and its data in `work`, as root in the system's temporary folder.
+    """A server with its log in `log` and its data in `work`, as root in a temporary folder that all may enter.
 
     Another user may not enter a run's folder, which may lie below root's home. Credentials and port stay the same over
     restarts; the password is in no log. `remove` deletes the data.
@@ -106,7 +108,7 @@ class PostgresServer(Server):
     def _make_data(self) -> None:
         if os.geteuid() == 0:
             self._as_user = _as_user(account := _account())
-            self._home = Path(tempfile.mkdtemp(prefix="effectively-once-postgres-"))
+            self._home = Path(tempfile.mkdtemp(prefix="effectively-once-postgres-", dir=_shared_temporary_folder()))
         self._home.mkdir(parents=True, exist_ok=True)
         secret = self._home / "password"
         with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -165,6 +167,18 @@ def _account() -> pwd.struct_passwd:
         except KeyError:
             continue
     raise ServerError(f"PostgreSQL does not run as root, and none of the users {', '.join(ACCOUNTS)} exists; make one")
+
+
+def _shared_temporary_folder() -> Path:
+    """Find the first temporary folder that another user may enter: that of TMPDIR may be root's alone."""
+    folders = (Path(tempfile.gettempdir()).resolve(), *SHARED)
+    for folder in folders:
+        if folder.is_dir() and all(path.stat().st_mode & stat.S_IXOTH for path in (folder, *folder.parents)):
+            return folder
+    raise ServerError(
+        f"PostgreSQL does not run as root, and another user may enter none of {', '.join(map(str, folders))}; "
+        "set TMPDIR to a folder that others may enter"
+    )
 
 
 def _as_user(account: pwd.struct_passwd) -> list[str]:

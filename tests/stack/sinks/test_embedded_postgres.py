@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -49,6 +50,22 @@ def test_it_runs_as_another_user_and_its_password_is_nowhere(servers: Servers) -
     assert server.password not in str([process.cmdline(), process.environ(), server.url])
     kept = subprocess.run(["grep", "-r", server.password, server._home], capture_output=True, check=False)
     assert (kept.returncode, kept.stdout) == (1, b"")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user than root keeps its data where it may itself")
+def test_a_temporary_folder_of_root_alone_is_not_taken(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The account that it runs as could not enter it."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    server = PostgresServer(tmp_path / "data", tmp_path / "log.txt", programs)
+    try:
+        server.start()
+        assert not server._home.is_relative_to(tmp_path)
+    finally:
+        server.stop()
+        server.remove()
 
 
 def test_committed_rows_outlive_a_sigkill(servers: Servers) -> None:
