@@ -89,6 +89,44 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         {"object_store": {"external": {"endpoint": "http://s3:9", "credentials_secret": "a/b", "url": "x"}}},
         ["object_store.external.url: no such setting; allowed are endpoint"],
     ),
+    ({"object_store": {"external": {"endpoint": "http://s3:9"}}}, ["either credentials_secret or web_identity"]),
+    (
+        {"object_store": {"external": {"endpoint": "http://s3:9", "credentials_secret": "a/b", "ca_secret": "a/c"}}},
+        ["http://s3:9 shows no certificate"],
+    ),
+    (
+        {
+            "object_store": {
+                "external": {"endpoint": "http://s:9", "web_identity": {"role": "r"}, "session_token": True}
+            }
+        },
+        ["session_token belongs to credentials_secret"],
+    ),
+    ({"kafka": {"security": {"protocol": "SSL"}}}, ["kafka.security: ", "kafka.external names none"]),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "TLS"}}},
+        ["kafka.security.protocol: ", "got 'TLS'"],
+    ),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "SASL_SSL"}}},
+        ["kafka.security.credentials_secret: protocol SASL_SSL needs a login"],
+    ),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "SSL", "credentials_secret": "a/b"}}},
+        ["protocol SSL has no login"],
+    ),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "SASL_PLAINTEXT", "ca_secret": "a/b"}}},
+        ["SASL_PLAINTEXT shows no certificate"],
+    ),
+    (
+        {"kafka": {"external": "b:1"}, "pipelines": {"a": {"job": "a.b", "kafka_credentials_secret": "a/b"}}},
+        ["pipelines.a.kafka_credentials_secret: the broker asks for no login"],
+    ),
+    (
+        {"result_store": {"external": {"host": "d", "credentials_secret": "a/b", "ssl_mode": "verify-full"}}},
+        ["ca_secret and ssl_mode verify-ca or verify-full belong together"],
+    ),
     ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
     ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, job"]),
     ({"pipelines": {"a": {"driver_grace_s": 301}}}, ["pipelines.a.driver_grace_s: ", "less than or equal to 300"]),

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from infra.cluster.api import Api, ApiError
+from infra.components.shape import require_same
 from infra.components.volumes import CLASSES, DEFAULT
+from infra.settings import SettingsError
 from infra.values.common import Values
 from tests.charts.render import render
+from tests.infra.platform import settings
 
 PLATFORM = "effectively-once"
+LAPTOP = {"data-kafka-0": "4Gi", "data-minio-0": "4Gi", "data-postgres-0": "1Gi"}
+"""Claims of the profile of that name."""
 STANDARD = {"standard": {"default": True}}
 
 
@@ -64,3 +71,10 @@ class There(Api):
 def stateful_sets(chart: str, values: Values) -> dict[str, dict[str, Any]]:
     """Return the `spec` of each StatefulSet that a chart makes."""
     return {one["metadata"]["name"]: one["spec"] for one in render(chart, values.to_helm()).of("StatefulSet")}
+
+
+def refusals(there: There, **config: object) -> list[str]:
+    """Return the lines with which settings are refused for what is there."""
+    with pytest.raises(SettingsError) as caught:
+        require_same(settings(**config), there.find)
+    return [*caught.value.lines]

@@ -10,7 +10,8 @@ it, so what was acknowledged before that epoch was declared has to be counted. T
   declaration.
 
 A record of a source that the certificate names as released is not asked for: oracle *certificates* judges whether that
-source had to be let go. Where it is not known who had a record, it may be any that was released.
+source had to be let go. Nor is one of a source that was too far behind for what shards may hold. Where it is not known
+who had a record, it may be any that was released.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Seal:
     def is_after(self, send: Send, acked_ms: int) -> bool:
         """Whether it was declared after a record was acknowledged."""
         clock = self.record.clock
-        if clock is not None and send.gateway is not None and send.gateway in clock.released:
+        if clock is not None and send.gateway is not None and not clock.waits_for(send.gateway):
             # Its records may even be read by this epoch: it is waited for once its word is heard, which comes later.
             return False
         if acked_ms < self.read_ms:
@@ -59,7 +60,7 @@ class Seal:
         excused = (
             clock is not None
             and send.gateway is None
-            and (clock.released or send.partition in clock.idle.get(send.topic, ()))
+            and (clock.released or clock.forced_ms is not None or send.partition in clock.idle.get(send.topic, ()))
         )
         if self.announced_ms is None or excused or send.kind in ON_PURPOSE:
             return False
