@@ -75,9 +75,7 @@ class Outcome(BaseModel):
             before if before.killed or after.end == "untested" else after
             for before, after in zip(self.mutants, played.mutants, strict=True)
         ]
-        return self.model_copy(
-            update={"mutants": tuple(ends), "seconds": round(self.seconds + played.seconds, 1)}
-        )
+        return self.model_copy(update={"mutants": tuple(ends), "seconds": round(self.seconds + played.seconds, 1)})
 
 
 def read_outcome(module: Module, tree: Path, digest: str, seconds: float) -> Outcome:

@@ -1,8 +1,8 @@
 """Plays the mutants of modules one after the other, and keeps what came of each module.
 
 What was kept is taken when product, tests and tool are the same: an interrupted trial goes on with the next module.
-Where files of tests were added since and none of before was touched, what is killed stays killed: the survivors alone are
-played, against the added files alone, as those of before let them pass.
+Where files of tests were added since and none of before has changed, what is killed stays killed: only survivors are
+played, and only against the added files, as those of before let them pass.
 """
 
 from __future__ import annotations
