@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infra.toolchain.prepare import CHECKOUT
 from tests.mutants import run
 from tests.mutants.explained import Explanation, read_explanations
 from tests.mutants.module import Module, MutantsError, pick, read_modules
@@ -16,6 +17,7 @@ from tests.mutants.outcome import Mutant, Outcome, end_of, read_outcome
 from tests.mutants.score import scored
 from tests.mutants.table import markdown, percent
 from tests.mutants.trial import Say, digest, go, progress
+from tests.planted import state
 
 WINDOWS = pick(read_modules(), ["windows"])[0]
 ENTRY = """
@@ -201,7 +203,8 @@ def test_all_are_played_anew_where_a_file_of_before_is_not_what_it_was(
     go([before], tmp_path, print, player)
     after = WINDOWS.model_copy(update={"tests": {"removed": (FIRST,), "another": (ADDED,)}.get(change, (FIRST, ADDED))})
     if change == "changed":
-        monkeypatch.setattr("tests.mutants.trial.digest_of", lambda _: "of another content")
+        meant = state._meant
+        monkeypatch.setattr(state, "_meant", lambda path: b"" if path == CHECKOUT / FIRST else meant(path))
     go([after], tmp_path, print, player)
     assert played == [before.tests, after.tests]
 
