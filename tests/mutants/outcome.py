@@ -22,6 +22,7 @@ class Mutant(BaseModel):
     """A mutant and its end.
 
     Attributes:
+        name: as mutmut spells it; the same in every run as long as product and tool are the same.
         function: where it is, from the package on (`windows.Windows.closed`).
         old: the lines that it replaces, without their indentation.
         new: those that it puts there.
@@ -30,6 +31,7 @@ class Mutant(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    name: str
     function: str
     old: str
     new: str
@@ -47,6 +49,7 @@ class Outcome(BaseModel):
 
     Attributes:
         digest: of what it depends on.
+        tests: the files that were played.
         spared: mutants that only word an error otherwise, and were not made.
         seconds: that it took.
 
@@ -56,9 +59,23 @@ class Outcome(BaseModel):
 
     module: str
     digest: str
+    tests: tuple[str, ...]
     mutants: tuple[Mutant, ...]
     spared: int
     seconds: float
+
+    @property
+    def killed(self) -> list[str]:
+        """Names of the mutants that need not be played again where only tests are added."""
+        return [mutant.name for mutant in self.mutants if mutant.killed]
+
+    def with_added(self, played: Outcome) -> Outcome:
+        """Add what came of further tests: whatever these or those kill is killed."""
+        ends = [
+            before if before.killed or after.end == "untested" else after
+            for before, after in zip(self.mutants, played.mutants, strict=True)
+        ]
+        return self.model_copy(update={"mutants": tuple(ends), "seconds": round(self.seconds + played.seconds, 1)})
 
 
 def read_outcome(module: Module, tree: Path, digest: str, seconds: float) -> Outcome:
@@ -75,6 +92,7 @@ def read_outcome(module: Module, tree: Path, digest: str, seconds: float) -> Out
             name = f"{dotted.removesuffix('.__init__')}.{one['name']}"
             mutants.append(
                 Mutant(
+                    name=name,
                     function=f"{place}.{one['function']}",
                     old=one["old"],
                     new=one["new"],
@@ -84,7 +102,14 @@ def read_outcome(module: Module, tree: Path, digest: str, seconds: float) -> Out
             )
     if not mutants:
         raise MutantsError(f"nothing of module {module.name} can be mutated: correct modules.toml")
-    return Outcome(module=module.name, digest=digest, mutants=tuple(mutants), spared=spared, seconds=round(seconds, 1))
+    return Outcome(
+        module=module.name,
+        digest=digest,
+        tests=module.tests,
+        mutants=tuple(mutants),
+        spared=spared,
+        seconds=round(seconds, 1),
+    )
 
 
 def end_of(name: str, code: int | None) -> End:

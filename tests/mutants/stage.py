@@ -7,15 +7,18 @@ while its module is imported is played with modules that are imported anew: mutm
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from mutmut import __main__ as mutmut
 from mutmut.configuration import config
 from mutmut.mutation import trampoline
+from mutmut.mutation.data import SourceFileMutationData
 from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.utils.file_utils import walk_mutatable_files
@@ -27,6 +30,7 @@ from tests.mutants import maker
 AT_IMPORT = set[str]()
 """Functions that are called while modules are imported, as mutmut spells them."""
 _forced_fail, _run_tests = mutmut.run_forced_fail_test, PytestRunner.run_tests
+_collect = mutmut.collect_source_file_mutation_data
 
 
 def forget(below: Path) -> None:
@@ -49,6 +53,20 @@ def _called_at_import() -> set[str]:
     for path in walk_mutatable_files():
         importlib.import_module(".".join(path.with_suffix("").parts[1:]).removesuffix(".__init__"))
     return {*state()._stats}
+
+
+def _but_for_killed(**asked: Any) -> Any:
+    """Collect mutants as mutmut does, but end those first that tests have killed which are not in this tree.
+
+    It plays what has no end.
+    """
+    killed = {*json.loads(Path("killed.json").read_text())}
+    for path in walk_mutatable_files():
+        data = SourceFileMutationData(path=path)
+        data.load()
+        data.exit_code_by_key |= dict.fromkeys(killed & data.exit_code_by_key.keys(), 1)
+        data.save()
+    return _collect(**asked)
 
 
 def _with_control(runner: MutantRunner) -> None:
@@ -80,6 +98,7 @@ def _anew(runner: PytestRunner, *, mutant_name: str | None, tests: Iterable[str]
 def main() -> None:
     """Do what mutmut's own command line would."""
     maker.install()
+    mutmut.collect_source_file_mutation_data = _but_for_killed
     mutmut.run_forced_fail_test = _with_control
     PytestRunner.run_tests = _anew  # type: ignore[method-assign, assignment]
     # The tests are to be those beside the mutants, and not those that this program is from.

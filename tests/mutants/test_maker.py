@@ -91,8 +91,8 @@ def test_mutants_of_the_windows_are_played_and_killed() -> None:
     assert any(mutant.killed and mutant.function == "state.lateness.Windows.closed" for mutant in outcome.mutants)
 
 
-def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -> None:
-    """The table of the correct product would else be what every mutant is asked for."""
+def played(tmp_path: Path, *killed: str) -> dict[str, bool]:
+    """Play the mutants of a little program but for some; return whether each survived, by its line."""
     for part in ("__init__.py", "maker.py", "stage.py", "profile.py"):
         (tmp_path / "tests" / "mutants").mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / "mutants" / part).write_bytes((Path(__file__).parent / part).read_bytes())
@@ -104,13 +104,22 @@ def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -
         '[tool.mutmut]\nsource_paths = ["src"]\npytest_add_cli_args_test_selection = ["tests/test_little.py"]\n'
         "use_setproctitle = false\nuse_git_change_detection = false\n"
     )
+    (tmp_path / "killed.json").write_text(json.dumps(killed))
     env = {**os.environ, "PYTHONPATH": ""}
     argv = [sys.executable, "-m", "tests.mutants.stage", "run", "--max-children", "1"]
     subprocess.run(argv, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
     ends = json.loads((tmp_path / "mutants" / "src" / "little.py.meta").read_text())["exit_code_by_key"]
     changes = json.loads((tmp_path / "made" / "src" / "little.py.json").read_text())["mutants"]
-    assert {change["new"]: ends[f"little.{change['name']}"] == 0 for change in changes} == {
-        "return [2, 2]": False,
-        "return [1, 3]": True,
-        "return TABLE[1]": False,
-    }
+    return {change["new"]: ends[f"little.{change['name']}"] == 0 for change in changes}
+
+
+ENDS = {"return [2, 2]": False, "return [1, 3]": True, "return TABLE[1]": False}
+
+
+def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -> None:
+    """The table of the correct product would else be what every mutant is asked for."""
+    assert played(tmp_path) == ENDS
+
+
+def test_a_mutant_that_other_tests_have_killed_is_not_played(tmp_path: Path) -> None:
+    assert played(tmp_path, "little.x__table__mutmut_2") == {**ENDS, "return [1, 3]": False}

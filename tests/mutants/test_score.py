@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.toolchain.prepare import CHECKOUT
 from tests.mutants import run
 from tests.mutants.explained import Explanation, read_explanations
 from tests.mutants.module import Module, MutantsError, pick, read_modules
@@ -15,6 +17,7 @@ from tests.mutants.outcome import Mutant, Outcome, end_of, read_outcome
 from tests.mutants.score import scored
 from tests.mutants.table import markdown, percent
 from tests.mutants.trial import Say, digest, go, progress
+from tests.planted import state
 
 WINDOWS = pick(read_modules(), ["windows"])[0]
 ENTRY = """
@@ -28,11 +31,11 @@ why = "Both are truths, and the order is the same."
 
 
 def mutant(new: str, end: Any = "survived", function: str = "windows.f", old: str = "a | b") -> Mutant:
-    return Mutant(function=function, old=old, new=new, diff=f"-{old}\n+{new}", end=end)
+    return Mutant(name=new, function=function, old=old, new=new, diff=f"-{old}\n+{new}", end=end)
 
 
-def outcome(*mutants: Mutant, module: str = "windows", key: str = "d") -> Outcome:
-    return Outcome(module=module, digest=key, mutants=mutants, spared=3, seconds=61.5)
+def outcome(*mutants: Mutant, module: str = "windows", key: str = "d", tests: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(module=module, digest=key, tests=tests, mutants=mutants, spared=3, seconds=61.5)
 
 
 def explanations(tmp_path: Path, text: str = ENTRY) -> list[Explanation]:
@@ -75,8 +78,11 @@ def test_what_mutmut_leaves_is_read_by_mutant(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(json.dumps(told))
     found = read_outcome(module, tmp_path, "d", 1.23)
-    assert found.mutants == (Mutant(function="state.lateness.f", old="a", new="b", diff="-a\n+b", end="killed"),)
-    assert (found.spared, found.seconds) == (2, 1.2)
+    name = "effectively_once.state.lateness.x_f__mutmut_1"
+    assert found.mutants == (
+        Mutant(name=name, function="state.lateness.f", old="a", new="b", diff="-a\n+b", end="killed"),
+    )
+    assert (found.spared, found.seconds, found.tests) == (2, 1.2, ())
 
 
 def test_the_score_is_of_mutants_that_change_anything(tmp_path: Path) -> None:
@@ -133,9 +139,9 @@ def test_the_table_lists_each_survivor_and_each_equivalent(tmp_path: Path) -> No
 def test_a_module_that_was_played_is_kept(tmp_path: Path) -> None:
     played: list[str] = []
 
-    def player(module: Module, _: Say) -> Outcome:
+    def player(module: Module, _: Say, __: Sequence[str]) -> Outcome:
         played.append(module.name)
-        return outcome(mutant("c", "killed"), module=module.name, key=digest(module))
+        return outcome(mutant("c", "killed"), module=module.name, key=digest(module), tests=module.tests)
 
     said: list[object] = []
     first = go([WINDOWS], tmp_path, said.append, player)
@@ -146,12 +152,63 @@ def test_a_module_that_was_played_is_kept(tmp_path: Path) -> None:
     assert played == ["windows", "windows"], "another module of that name"
 
 
+ENDS: dict[str, Any] = {"a": "killed", "b": "survived", "c": "survived", "d": "untested", "e": "untested"}
+FIRST, ADDED = "tests/unit/library/test_windows.py", "tests/unit/library/test_mistakes.py"
+
+
+def ended(**ends: Any) -> tuple[Mutant, ...]:
+    return tuple(mutant(name, end) for name, end in {**ENDS, **ends}.items())
+
+
+def test_what_is_killed_stays_killed_where_only_tests_are_added(tmp_path: Path) -> None:
+    """What the added ones do not call has the end that it had."""
+    played: list[tuple[tuple[str, ...], list[str]]] = []
+
+    def player(module: Module, _: Say, killed: Sequence[str]) -> Outcome:
+        played.append((module.tests, [*killed]))
+        ends = ended(a="untested", b="killed", c="untested", d="survived") if killed else ended()
+        return outcome(*ends, module=module.name, key=digest(module), tests=module.tests)
+
+    said: list[object] = []
+    before = WINDOWS.model_copy(update={"tests": (FIRST,)})
+    more = WINDOWS.model_copy(update={"tests": (ADDED, FIRST)})
+    go([before], tmp_path, said.append, player)
+    (found,) = go([more], tmp_path, said.append, player)
+    assert played == [((FIRST,), []), ((ADDED,), ["a"])]
+    assert found.mutants == ended(b="killed", d="survived")
+    assert (found.digest, found.tests, found.seconds) == (digest(more), more.tests, 123.0)
+    assert said[-1] == "✓ windows: 2 of 5 killed in 123 s (survivors played again)"
+    assert go([more], tmp_path, said.append, player) == [found]
+    assert len(played) == 2
+
+
+@pytest.mark.parametrize("change", ["removed", "another", "changed"])
+def test_all_are_played_anew_where_a_file_of_before_is_not_what_it_was(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[tuple[str, ...]] = []
+
+    def player(module: Module, _: Say, killed: Sequence[str]) -> Outcome:
+        assert not killed
+        played.append(module.tests)
+        return outcome(*ended(), module=module.name, key=digest(module), tests=module.tests)
+
+    before = WINDOWS.model_copy(update={"tests": (FIRST,) if change != "removed" else (FIRST, ADDED)})
+    go([before], tmp_path, print, player)
+    after = WINDOWS.model_copy(update={"tests": {"removed": (FIRST,), "another": (ADDED,)}.get(change, (FIRST, ADDED))})
+    if change == "changed":
+        meant = state._meant
+        monkeypatch.setattr(state, "_meant", lambda path: b"" if path == CHECKOUT / FIRST else meant(path))
+    go([after], tmp_path, print, player)
+    assert played == [before.tests, after.tests]
+
+
 @pytest.mark.parametrize(("ends", "code"), [(["killed"] * 10, 0), (["killed"] * 8 + ["survived"], 1)])
 def test_the_exit_code_tells_whether_enough_are_killed(
     ends: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def player(module: Module, _: Say) -> Outcome:
-        return outcome(*(mutant("c", end) for end in ends), module=module.name, key=digest(module))
+    def player(module: Module, _: Say, __: Sequence[str]) -> Outcome:
+        return outcome(*(mutant("c", end) for end in ends), module=module.name, key=digest(module), tests=module.tests)
 
     assert run.main(["--only", "windows", "--out", str(tmp_path / "out")], player) == code
     told = capsys.readouterr()
@@ -162,7 +219,7 @@ def test_the_exit_code_tells_whether_enough_are_killed(
 
 
 def test_an_unknown_module_is_refused_before_any_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    def player(_: Module, __: Say) -> Outcome:
+    def player(_: Module, __: Say, ___: Sequence[str]) -> Outcome:
         raise AssertionError("played")
 
     assert run.main(["--only", "windows", "--only", "gates", "--out", str(tmp_path / "out")], player) == 2

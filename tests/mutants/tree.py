@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra.toolchain.prepare import CHECKOUT
@@ -19,13 +20,14 @@ TIMEOUT_S, TIMEOUT_FACTOR = 10.0, 4.0
 this."""
 
 
-def plant(module: Module, at: Path) -> None:
-    """Write the tree of a module into an empty folder."""
+def plant(module: Module, at: Path, killed: Sequence[str] = ()) -> None:
+    """Write the tree of a module into an empty folder, and which of its mutants are not played."""
     ignore = shutil.ignore_patterns(*LEFT_OUT)
     shutil.copytree(PIPELINES / "src", at / "src", ignore=ignore)
     for part in ("infra", "tests"):
         shutil.copytree(CHECKOUT / part, at / part, ignore=ignore)
     (at / "pyproject.toml").write_text(settings(module))
+    (at / "killed.json").write_text(json.dumps([*killed]))
 
 
 def settings(module: Module) -> str:

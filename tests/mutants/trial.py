@@ -1,6 +1,8 @@
 """Plays the mutants of modules one after the other, and keeps what came of each module.
 
 What was kept is taken when product, tests and tool are the same: an interrupted trial goes on with the next module.
+Where files of tests were added since and none of before has changed, what is killed stays killed: only survivors are
+played, and only against the added files, as those of before let them pass.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ TOOL = ("maker.py", "outcome.py", "profile.py", "stage.py", "tree.py", "trial.py
 """What of this package decides how a mutant is played."""
 _STATUS = re.compile(r"(\d+)/(\d+) .*?🙁 (\d+)")
 Say = Callable[[str], object]
-Play = Callable[[Module, Say], Outcome]
+Play = Callable[[Module, Say, Sequence[str]], Outcome]
 
 
-def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
-    """Make the mutants of a module and play its tests against each.
+def play(module: Module, say: Say, killed: Sequence[str] = (), limits: Limits = LIMITS) -> Outcome:
+    """Make the mutants of a module and play its tests against each, but for those that others have `killed`.
 
     Raises:
         MutantsError: the tests fail without a mutant, or some mutant was not played.
@@ -50,7 +52,7 @@ def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
         tree, scratch = folder / "tree", folder / "scratch"
         tree.mkdir()
         scratch.mkdir()
-        plant(module, tree)
+        plant(module, tree, killed)
         argv = [sys.executable, "-m", STAGE, "run", "--max-children", "1"]
         env = {
             # Of the checkout nothing is imported.
@@ -75,9 +77,18 @@ def go(modules: Sequence[Module], at: Path, say: Say, player: Play = play) -> li
     found = []
     for module in modules:
         kept = _kept(at, module)
-        outcome = kept or _keep(at, player(module, say))
+        added = tuple(test for test in module.tests if kept is None or test not in kept.tests)
+        if kept is None:
+            outcome = _keep(at, player(module, say, ()))
+        elif added:
+            key = digest(module)
+            played = player(module.model_copy(update={"tests": added}), say, kept.killed)
+            whole = kept.with_added(played)
+            outcome = _keep(at, whole.model_copy(update={"digest": key, "tests": module.tests}))
+        else:
+            outcome = kept
         killed = sum(mutant.killed for mutant in outcome.mutants)
-        before = " (kept from before)" if kept else ""
+        before = "" if kept is None else " (survivors played again)" if added else " (kept from before)"
         say(f"✓ {module.name}: {killed} of {len(outcome.mutants)} killed in {outcome.seconds:.0f} s{before}")
         found.append(outcome)
     return found
@@ -129,11 +140,15 @@ def _tail(log: Path) -> str:
 
 
 def _kept(at: Path, module: Module) -> Outcome | None:
+    """Return what came of a module, or of some of its tests; None where any of what was played has changed."""
     try:
         kept = Outcome.model_validate_json((at / "outcomes" / f"{module.name}.json").read_bytes())
     except (OSError, ValidationError):
         return None
-    return kept if kept.digest == digest(module) else None
+    unchanged = {*kept.tests} <= {*module.tests} and kept.digest == digest(
+        module.model_copy(update={"tests": kept.tests})
+    )
+    return kept if unchanged else None
 
 
 def _keep(at: Path, outcome: Outcome) -> Outcome:

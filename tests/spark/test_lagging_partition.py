@@ -13,7 +13,7 @@ from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import PARTITIONS, Outgoing, Pipeline
 from tests.spark.records import START_MS, good
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 HOUR_MS = 3_600_000
 FAST, LAGGING = 0, range(1, PARTITIONS)
@@ -29,7 +29,7 @@ def at(time_ms: int, *partitions: int) -> list[Outgoing]:
     return [good(f"p{one}-{time_ms}", f"u{one}", time_ms, one) for one in partitions]
 
 
-@pytest.mark.parametrize(("idle_ms", "late"), [(600_000, 0), (1, len(LAGGING))])
+@pytest.mark.parametrize(("idle_ms", "late"), [pytest.param(600_000, 0, marks=pytest.mark.slow), (1, len(LAGGING))])
 def test_records_of_a_partition_that_lags_are_late_only_once_it_was_idle(
     new_pipeline: Callable[..., Pipeline], idle_ms: int, late: int
 ) -> None:
