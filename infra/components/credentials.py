@@ -24,6 +24,12 @@ USER: Final = "effectively-once"
 PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
 
 
+def derives(settings: Settings) -> bool:
+    """Return whether other secrets are derived from one that is drawn."""
+    security = settings.security
+    return security.spark or security.kafka or security.object_store
+
+
 class Credentials(pulumi.ComponentResource):
     """Secrets of object store and result store, the same values wherever they are needed.
 
@@ -51,8 +57,7 @@ class Credentials(pulumi.ComponentResource):
             self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
         if access is not None and (settings.history_server.enabled or security.object_store):
             self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
-        derives = security.spark or security.kafka or security.object_store
-        self.root = self._made(ROOT, "platform", {}, "root") if derives else None
+        self.root = self._made(ROOT, "platform", {}, "root") if derives(settings) else None
         made_store = settings.result_store.enabled and settings.result_store.external is None
         made = None
         if made_store:

@@ -179,7 +179,14 @@ def _missing(settings: Settings) -> Iterator[str]:
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
+    history_has_keys = settings.security.object_store and settings.history_server.enabled
     for index, (name, one) in enumerate(pipelines):
+        # The Secret of a pipeline's keys has its identity's name, with dashes.
+        if history_has_keys and one.identity == "history_server":
+            yield (
+                f"pipelines.{name}.identity: {one.identity!r} has the Secret of the keys of the history server "
+                "(security.object_store gives it some); name another, or set history_server.enabled false"
+            )
         for writer, other in pipelines:
             if one.topic.startswith(f"{other.identity}."):
                 yield (

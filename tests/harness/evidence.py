@@ -152,6 +152,11 @@ class Clock(_Frozen):
     released: tuple[str, ...] = ()
     forced_ms: int | None = None
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether somebody may be left behind: partitions too, and what these have shown is not told here."""
+        return self.forced_ms is not None
+
     def waits_for(self, source: str | None) -> bool:
         """Whether windows wait for a source; for one that is not registered, as far as anybody knows."""
         if source not in self.sources or self.forced_ms is None:

@@ -46,7 +46,7 @@ class Answers(mocks.Mocks):
         """Return id and outputs."""
         if args.resource_id:
             keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "ca.crt"]
-            keys += ["rootUser", "rootPassword", "username", "password"]
+            keys += ["rootUser", "rootPassword", "username", "password", "root"]
             return args.resource_id, {"data": {key: found(key, args.resource_id.split("/")[0]) for key in keys}}
         return f"{args.name}-id", dict(args.inputs)
 

@@ -153,6 +153,22 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         {"pipelines": {"a": {"result_store": True}}, "result_store": {"enabled": False}},
         ["pipelines.a.result_store: there is none"],
     ),
+    (
+        {"pipelines": {"history_server": {"job": "own.a"}}, "security": {"object_store": True}},
+        ["pipelines.history_server.identity: 'history_server' ", "keys of the history server", "name another"],
+    ),
+    (
+        {"pipelines": {"a": {"job": "own.a", "identity": "history_server"}}, "security": {"object_store": True}},
+        ["pipelines.a.identity: 'history_server' "],
+    ),
+    (
+        {
+            "pipelines": {"server": {"job": "own.a"}},
+            "pipeline_prefix": "history_",
+            "security": {"object_store": True},
+        },
+        ["pipelines.server.identity: 'history_server' "],
+    ),
     ({"pipeline_defaults": {}}, ["pipeline_defaults: "]),
     ({"images": {"kafka": ""}}, ["images.kafka: ", "got ''"]),
     ({"images": "kafka"}, ["images: "]),
@@ -167,6 +183,13 @@ def test_wrong_configuration_is_refused_by_name(config: dict[str, object], parts
     assert len(refused.value.lines) == 1, refused.value.lines
     for part in parts:
         assert part in refused.value.lines[0]
+
+
+def test_the_history_servers_name_is_free_where_it_has_no_keys_of_its_own() -> None:
+    pipelines = {"history_server": {"job": "own.a"}}
+    settings(pipelines=pipelines)
+    settings(pipelines=pipelines, security={"kafka": True, "spark": True})
+    settings(pipelines=pipelines, security={"object_store": True}, history_server={"enabled": False})
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

@@ -31,6 +31,7 @@ class There(Api):
         sets: `spec` of StatefulSets by name.
         classes: by name, with `default` and `grows`.
         unbound: names of claims that nothing was written into.
+        secrets: keys of the platform's Secrets by name.
         status: of the answer for what is not there.
     """
 
@@ -38,6 +39,7 @@ class There(Api):
     sets: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     classes: Mapping[str, Mapping[str, bool]] = field(default_factory=lambda: STANDARD)
     unbound: frozenset[str] = frozenset()
+    secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     status: int = 404
 
     def get(self, path: str, **_: str) -> dict[str, Any]:
@@ -49,6 +51,10 @@ class There(Api):
             return {"items": [self._claim(*one) for one in self.claims.items()]}
         if path == CLASSES:
             return {"items": [self._class(*one) for one in self.classes.items()]}
+        if folder == f"/api/v1/namespaces/{PLATFORM}/secrets" and name in self.secrets:
+            return {"data": dict.fromkeys(self.secrets[name], "eA==")}
+        if folder == f"/api/v1/namespaces/{PLATFORM}/secrets":
+            raise ApiError(self.status, "no", path)
         assert folder == f"/apis/apps/v1/namespaces/{PLATFORM}/statefulsets", path
         if name not in self.sets:
             raise ApiError(self.status, "no", path)

@@ -13,6 +13,7 @@ from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Published
+from effectively_once.sinks.shard_admin import ShardAdmin
 from infra.embedded.stack import EmbeddedStack
 from tests.harness.adapters.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.conftest import Topic
@@ -131,8 +132,8 @@ def _refuse_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ClusterAuthorizationFailedError
 
-    monkeypatch.setattr(markers._Admin, "commit", refuse)
-    monkeypatch.setattr(markers._Admin, "abort_transaction", refuse)
+    monkeypatch.setattr(ShardAdmin, "commit", refuse)
+    monkeypatch.setattr(ShardAdmin, "abort_transaction", refuse)
 
 
 @pytest.mark.parametrize(("name", "published"), [("own-whole", Published.BEFORE), ("own-without-mark", Published.NOW)])

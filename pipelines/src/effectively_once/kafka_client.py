@@ -7,15 +7,19 @@ the JVM read a login from a file, and what a settings file or an argument has is
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import certifi
 
 from effectively_once.errors import AccessError, SettingsError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 PROTOCOL: Final = "KAFKA_SECURITY_PROTOCOL"
 MECHANISM: Final = "KAFKA_SASL_MECHANISM"
@@ -36,6 +40,8 @@ REFUSALS: Final = {
     "_SSL": "is not the one whose certificate is believed, or does not believe ours",
 }
 """Codes of a broker, or of the client about it, that no patience mends."""
+_REFUSED_HANDSHAKE: Final = re.compile(r"certificate|\balert\b|wrong version number")
+"""What the client says of `_SSL` then; of a connection that was reset in the handshake it may have the same code."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +158,13 @@ def client_config(bootstrap: str, environment: Mapping[str, str] = os.environ) -
     return {"bootstrap.servers": bootstrap, "log_level": 0, **access, **watched}
 
 
-def refusal(code: str, bootstrap: str, what: str, client: Any = None) -> AccessError | None:
+def refusal(error: KafkaError, bootstrap: str, what: str, client: Any = None) -> AccessError | None:
     """Return the named error where a broker refuses who asks.
 
     A question that ends without an answer is such a refusal too where a client was told of one before.
 
     Args:
-        code: name of the error that the question ended with.
+        error: that the question ended with.
         bootstrap: addresses of the broker.
         what: was asked for.
         client: asked it. One for administration, or a producer, tells what it was told only when it is polled.
@@ -167,7 +173,7 @@ def refusal(code: str, bootstrap: str, what: str, client: Any = None) -> AccessE
     if client is not None:
         client.poll(0)
     before, when = _refused.get(bootstrap, ("", -FRESH_S))
-    said = REFUSALS.get(code) or (before if time.monotonic() - when < FRESH_S else "")
+    said = _refused_by(error) or (before if time.monotonic() - when < FRESH_S else "")
     if not said:
         return None
     try:
@@ -182,10 +188,17 @@ def refusal(code: str, bootstrap: str, what: str, client: Any = None) -> AccessE
     )
 
 
-def _remember(bootstrap: str, error: object) -> None:
-    code = getattr(error, "name", lambda: "")()
-    if code in REFUSALS:
-        _refused[bootstrap] = REFUSALS[code], time.monotonic()
+def _remember(bootstrap: str, error: KafkaError) -> None:
+    if said := _refused_by(error):
+        _refused[bootstrap] = said, time.monotonic()
+
+
+def _refused_by(error: KafkaError) -> str:
+    """Return what the broker does that no patience mends, empty where one may ask again."""
+    name: str = error.name()
+    if name == "_SSL" and not _REFUSED_HANDSHAKE.search(error.str()):
+        return ""
+    return REFUSALS.get(name, "")
 
 
 def _wrong(variable: str, found: str, allowed: str) -> SettingsError:

@@ -179,3 +179,28 @@ def test_the_product_says_what_is_recomputed(window: int) -> None:
     for name in ("verdict", "epoch", "watermark_ms", "passed", "released", "lost"):
         altered = said._replace(says={**(said.says or {}), name: "another"})
         assert [*answers.untrue(asked._replace(certificates=(altered,)), epochs, [], settings)], name
+
+
+def forced(run: Path) -> None:
+    """The epoch that closed the window was held too long, and its certificate names who was behind."""
+    document = json.loads((run / "observed" / "chain.json").read_text())
+    (closed,) = (one["says"]["epoch"] for one in rows_of(run) if (one.get("says") or {}).get("verdict") == "complete")
+    record = next(one for one in document["epochs"] if one["epoch"] == closed)
+    record["clock"]["forced_ms"] = record["watermark_ms"]
+    (run / "observed" / "chain.json").write_text(json.dumps(document))
+    answer(COMPLETE, "released", 1, released=["events/0"])(run)
+
+
+def rows_of(run: Path) -> list[Row]:
+    return [json.loads(line) for line in (run / "asked.jsonl").read_text().splitlines()]
+
+
+def test_a_certificate_that_names_who_was_left_behind_is_not_judged_and_others_are(run: Path) -> None:
+    forced(run)
+    oracle = judged(run)
+    assert oracle.verdict is UNKNOWN, oracle.evidence
+    assert "too much was held" in oracle.says
+    says(RELEASED, epoch=9)(run)
+    oracle = judged(run)
+    assert oracle.verdict is FAIL
+    assert "due is released" in oracle.evidence[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def send(kind: str = "fresh", partition: int = 0) -> Send:
         (150, "fresh", Clock(idle={"events": (1,)}), 200, True),
         (150, "fresh", Clock(released=("gate",)), 200, False),
         (150, "fresh", Clock(forced_ms=0), 200, False),
+        (99, "late", Clock(forced_ms=0), 200, True),  # sent when its window was closed
+        (99, "fresh", Clock(forced_ms=0), 200, False),  # its partition may be behind, with all it had unread
         (99, "fresh", Clock(idle={"events": (0,)}), 200, True),  # idle is who has nothing unread
     ],
 )
@@ -97,6 +100,23 @@ def test_a_record_that_was_acknowledged_before_its_window_was_closed_fails_the_r
     sent(lambda rows: rows[at].update(acked_at=0, sent_at=0))(unpaced)
     oracle = expect(unpaced, FAIL, in_time.NAME, "1 records were refused").oracle(in_time.NAME)
     assert "closed its window" in oracle.evidence[0]
+
+
+def test_of_a_partition_that_may_have_been_left_behind_nothing_is_known(
+    unpaced: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its certificates name it: too much was held for it. What it lagged by is in the topic, unread."""
+    at = next(at for at, outcome in enumerate(Case(unpaced).reference.outcomes) if outcome == Outcome.LATE)
+    sent(lambda rows: rows[at].update(acked_at=0, sent_at=0, kind="fresh"))(unpaced)
+    made = in_time.seals
+
+    def forced(*given: Any) -> list[Seal]:
+        clock = Clock(forced_ms=1)
+        return [replace(seal, record=seal.record.model_copy(update={"clock": clock})) for seal in made(*given)]
+
+    monkeypatch.setattr(in_time, "seals", forced)
+    oracle = in_time.judge(Case(unpaced))
+    assert (oracle.verdict, "too much was held" in oracle.says) == (UNKNOWN, True), oracle.says
 
 
 def test_a_lag_is_shown_by_a_record_that_the_largest_time_seen_would_have_refused(

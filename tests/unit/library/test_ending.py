@@ -27,7 +27,7 @@ from kafka.protocol.producer.transaction import (
 
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import kafka as kafka_sink
-from effectively_once.sinks import markers
+from effectively_once.sinks import markers, shard_admin
 from effectively_once.sinks.ending import Hanging
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress
@@ -119,7 +119,7 @@ class Broker:
         return self.open
 
 
-class Admin(markers._Admin):
+class Admin(shard_admin.ShardAdmin):
     """The administrator, with the broker in the place of its connections."""
 
     def __init__(self, broker: Broker, **config: Any) -> None:
@@ -164,8 +164,8 @@ class Admin(markers._Admin):
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
-    monkeypatch.setattr(markers, "_Admin", lambda **config: Admin(made, **config))
-    monkeypatch.setattr(markers, "_open", lambda *_: iter(made.look()))
+    monkeypatch.setattr(shard_admin, "ShardAdmin", lambda **config: Admin(made, **config))
+    monkeypatch.setattr(markers, "read_open", lambda *_: iter(made.look()))
     monkeypatch.setattr(markers, "PAUSE_S", 0.001)
     monkeypatch.setattr(markers, "PATIENCE_S", 0.2)
     return made

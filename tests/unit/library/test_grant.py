@@ -153,7 +153,8 @@ def test_what_cannot_be_read_is_refused_before_anything_is_given(change: Any, sa
     ("code", "kind"),
     [
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, AccessError),
-        (KafkaError._SSL, AccessError),
+        (KafkaError._AUTHENTICATION, AccessError),
+        (KafkaError._SSL, UnreachableError),
         (KafkaError._TRANSPORT, UnreachableError),
     ],
 )

@@ -43,7 +43,7 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
-        self.says = 200
+        self.says, self.credentials = 200, ASSUMED.encode()
         server = self
 
         class Handler(http_store.Handler):
@@ -51,7 +51,7 @@ class Server:
                 query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
                 server.asked.append((self.command, query))
                 is_sts = self.command == "POST"
-                status, body = (server.says, ASSUMED.encode()) if is_sts else (404, http_store.NONE)
+                status, body = (server.says, server.credentials) if is_sts else (404, http_store.NONE)
                 self.answer(status, body)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -132,6 +132,30 @@ def test_a_refused_token_is_named_by_its_file_and_not_shown(
         serve(server).check("x/head.json")
     assert TOKEN not in str(refused.value)
     assert refused.value.__suppress_context__, "the client's words have the token in them"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"<!DOCTYPE html><html><body><p>Log in to this network<br></body></html>",
+        b"<html><body>well-formed, and no answer of an issuer</body></html>",
+        '<html lang="de"><p>ungültig</html>'.encode("latin-1"),
+        b'{"Credentials": {}}',
+        ASSUMED.replace("SecretAccessKey", "Key").encode(),
+    ],
+    ids=["empty", "a proxy", "other XML", "other bytes", "JSON", "half"],
+)
+def test_who_answers_without_credentials_is_named_with_a_way_out(
+    answer: bytes, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of the role and of who trusts whom it says nothing."""
+    with_token(server, monkeypatch, tmp_path)
+    server.credentials = answer
+    with pytest.raises(AccessError, match=r"answers without credentials.*127\.0\.0.*AWS_ENDPOINT_URL_STS") as refused:
+        serve(server).check("x/head.json")
+    assert TOKEN not in str(refused.value)
+    assert refused.value.__suppress_context__
 
 
 @pytest.mark.parametrize("says", [429, 503])

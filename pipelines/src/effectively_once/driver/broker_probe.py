@@ -115,7 +115,7 @@ def asked(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFa
         configs = admin.describe_configs(list(resources.values()), request_timeout=patience_s)
         return {name: _facts(described[name].result().partitions, configs[resources[name]].result()) for name in names}
     except KafkaException as error:
-        refused = refusal(error.args[0].name(), settings.kafka_bootstrap, "topics and their settings", admin)
+        refused = refusal(error.args[0], settings.kafka_bootstrap, "topics and their settings", admin)
         raise refused or UnreachableError(
             f"the Kafka broker does not say how its topics are kept: {error.args[0].str()}",
             settings.kafka_bootstrap,

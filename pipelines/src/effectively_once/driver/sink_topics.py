@@ -120,7 +120,7 @@ class SinkTopics:
 
     def _silent(self, error: KafkaException) -> PipelineError:
         bootstrap = self._settings.kafka_bootstrap
-        return refusal(error.args[0].name(), bootstrap, "topics of sinks", self._admin) or UnreachableError(
+        return refusal(error.args[0], bootstrap, "topics of sinks", self._admin) or UnreachableError(
             f"the Kafka broker does not answer: {error.args[0].str()}",
             bootstrap,
             "Check that it runs; nothing was lost, start the pipeline again.",

@@ -130,7 +130,7 @@ def _patiently(work: Callable[[], None], admin: Any, bootstrap: str, deadline_s:
             return work()
         except KafkaException as error:
             cause = error.args[0]
-            if (refused := refusal(cause.name(), bootstrap, "users and rights", admin)) is not None:
+            if (refused := refusal(cause, bootstrap, "users and rights", admin)) is not None:
                 raise refused from error
             if time.monotonic() > until:
                 raise UnreachableError(

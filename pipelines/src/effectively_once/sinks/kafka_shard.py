@@ -134,7 +134,7 @@ def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
             bootstrap,
             "Run `effectively-once create` or restore the topic.",
         )
-    if (refused := refusal(error.name(), bootstrap, f"topic {topic}")) is not None:
+    if (refused := refusal(error, bootstrap, f"topic {topic}")) is not None:
         return refused
     return UnreachableError(
         f"the Kafka broker does not answer: {error.str()}",

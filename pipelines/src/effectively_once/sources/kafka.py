@@ -254,7 +254,7 @@ class KafkaSource:
             what = "input topic" if topic == self._settings.topic else "topic in which sources say how far they are"
             return SourceError(f"the {what} does not exist", f"topic {topic}", "Create it first.")
         bootstrap = self._settings.kafka_bootstrap
-        if (refused := refusal(cause.name(), bootstrap, f"topic {topic}", self._admin)) is not None:
+        if (refused := refusal(cause, bootstrap, f"topic {topic}", self._admin)) is not None:
             return refused
         return UnreachableError(
             f"the Kafka broker does not answer: {cause.str()}",

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree.ElementTree import ParseError
 
 import certifi
 import urllib3
@@ -91,7 +92,9 @@ def without_query(error: Exception) -> str:
 
 
 _PASSING = re.compile(r"HTTP status code (429|5\d\d)$")
-"""What an issuer says that is asked too often, or starts again. Anything else is a refusal."""
+"""What an issuer says that is asked too often, or starts again. Any other status is a refusal."""
+_WITHOUT_AN_ANSWER = re.compile(r"HTTP status code \d{3}$|^error in reading file ")
+"""What the client says of a status or of the token's file. Anything else it says of an answer that it cannot read."""
 
 
 class _WebIdentity(Provider):  # type: ignore[misc]
@@ -104,10 +107,16 @@ class _WebIdentity(Provider):  # type: ignore[misc]
     def retrieve(self) -> Credentials:
         try:
             return self._found.retrieve()
-        except ValueError as error:
+        except (ValueError, ParseError) as error:
             # What it says has the token in it.
             if said := _PASSING.search(str(error)):
                 raise urllib3.exceptions.HTTPError(f"the issuer of credentials answers {said[0]}") from None
+            if not _WITHOUT_AN_ANSWER.search(str(error)):
+                raise AccessError(
+                    "the issuer of credentials for the object store answers without credentials",
+                    self._issuer or "the STS of AWS",
+                    f"Check {ISSUER}, and that no proxy answers in the issuer's place.",
+                ) from None
             raise AccessError(
                 "the token of this pod is not exchanged for credentials of the object store",
                 f"{self._issuer or 'the STS of AWS'}, token {self._file}",

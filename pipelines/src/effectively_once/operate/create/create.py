@@ -56,6 +56,7 @@ _LATER = (
     KafkaError.NOT_CONTROLLER,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
+    KafkaError._SSL,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
 )
@@ -251,7 +252,7 @@ class KafkaCluster:
     def _fail(self, error: KafkaError, where: str) -> NoReturn:
         if error.code() in _FORBIDDEN:
             raise AccessError(f"Kafka refuses: {error.str()}", where, "Check the permissions of this client.")
-        if (refused := refusal(error.name(), self._bootstrap, where, self._admin)) is not None:
+        if (refused := refusal(error, self._bootstrap, where, self._admin)) is not None:
             raise refused
         # A topic may be gone again between two questions.
         if error.retriable() or error.code() in (*_LATER, KafkaError.UNKNOWN_TOPIC_OR_PART):
