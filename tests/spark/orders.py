@@ -84,8 +84,15 @@ class AttackedOrders(Attacked):
         assert_exact(self.pipeline, running=True)
 
 
-def assert_exact(orders: Orders, *, running: bool = False) -> Reference:
-    """Assert that every output is exactly what it must be, and that a row's price is the same in all of them."""
+def assert_exact(orders: Orders, *, running: bool = False, added_at: int | None = None) -> Reference:
+    """Assert that every output is exactly what it must be, and that a row's price is the same in all of them.
+
+    Args:
+        orders: the pipeline.
+        running: whether a driver runs, whose last epoch is declared still.
+        added_at: the epoch from which on it had a table `added` as well.
+
+    """
     epochs = published_epochs(orders, running=running)
     last = len(epochs) - 1
     expected = replay(orders.sends, epochs, WINDOW_MS, LATENESS_MS)
@@ -102,7 +109,7 @@ def assert_exact(orders: Orders, *, running: bool = False) -> Reference:
         assert {row["id"]: row["price"] for row in rows} == prices, "a price differs between the sinks"
     assert_letters(orders, expected)
     assert_windows(orders, expected, prices, last)
-    assert_marks(orders, last)
+    assert_marks(orders, last, added_at)
     return expected
 
 
@@ -133,14 +140,18 @@ def assert_windows(orders: Orders, expected: Reference, prices: Mapping[str, int
     )
 
 
-def assert_marks(orders: Orders, last: int) -> None:
+def assert_marks(orders: Orders, last: int, added_at: int | None = None) -> None:
     """Assert that every shard of every sink stands at the last epoch, and was at each one before it once."""
-    assert orders.table_marks() == {(sink, shard): last for sink in TABLES for shard in range(SHARDS)}
+
+    def tables_at(epoch: int) -> tuple[str, ...]:
+        return TABLES if added_at is None or epoch < added_at else (*TABLES, "added")
+
+    assert orders.table_marks() == {(sink, shard): last for sink in tables_at(last) for shard in range(SHARDS)}
     for sink in KAFKA_SINKS:
         assert orders.kafka_marks(sink) == {shard: list(range(last + 1)) for shard in range(SHARDS)}
     for record in orders.epochs():
         assert {sink: len(shards) for sink, shards in record.sinks.items()} == {
-            **dict.fromkeys((*KAFKA_SINKS, *TABLES), SHARDS),
+            **dict.fromkeys((*KAFKA_SINKS, *tables_at(record.epoch)), SHARDS),
             "archive": 1,
             "totals": 1,
         }

@@ -44,8 +44,9 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
     """
     epochs = published_epochs(pipeline, running=running)
     assert {send.partition for send in pipeline.sends} == set(range(PARTITIONS)), "a partition was sent nothing"
-    window_ms, lateness_ms = 60_000, 120_000
-    expected = replay(pipeline.sends, epochs, window_ms, lateness_ms)
+    # What a pipeline's settings do not say is as its job has it.
+    own = {"window_ms": 60_000, "lateness_ms": 120_000} | pipeline.settings
+    expected = replay(pipeline.sends, epochs, int(str(own["window_ms"])), int(str(own["lateness_ms"])))
     due = [numbers.watermark_due_ms for numbers in expected.numbers]
     assert [record.watermark_ms for record in epochs] == due
     accepted = rows(pipeline, "accepted")
