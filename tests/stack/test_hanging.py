@@ -12,6 +12,7 @@ from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Published
+from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.harness.adapters.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.conftest import Topic
@@ -20,6 +21,7 @@ from tests.stack.reader import values
 pytestmark = pytest.mark.stack
 
 SHARD = 1
+READ_S = 20.0
 
 
 class KilledError(Exception):
@@ -36,6 +38,12 @@ def _names(*epochs: int) -> list[str]:
 
 def _visible(shard: ShardAddress) -> list[str]:
     return values(shard.bootstrap, shard.topic, shard.shard)
+
+
+def _assert_visible(shard: ShardAddress, names: list[str]) -> None:
+    """A commit is answered before its markers are written: a reader has its rows once they are."""
+    wait_for(f"rows of {shard.topic}", READ_S, lambda: len(_visible(shard)) >= len(names))
+    assert _visible(shard) == names
 
 
 def _killed_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row]) -> None:
@@ -97,7 +105,7 @@ def test_one_that_is_whole_is_shown_as_a_driver_may_have_recorded_it(
     sink = ShardSink(shard)
     assert sink.publish(1, 2, _rows(1))[1] is Published.BEFORE
     assert sink.publish(2, 2, _rows(2))[1] is Published.NOW
-    assert _visible(shard) == _names(0, 1, 2)
+    _assert_visible(shard, _names(0, 1, 2))
     assert markers.find(shard) == []
 
 
@@ -105,7 +113,7 @@ def test_one_that_lacks_its_mark_is_dropped(left_open: Callable[[str], ShardAddr
     """Nobody was told that it is committed. Its rows come again."""
     shard = left_open("without-mark")
     assert ShardSink(shard).publish(1, 2, _rows(1))[1] is Published.NOW
-    assert _visible(shard) == _names(0, 1)
+    _assert_visible(shard, _names(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +132,7 @@ def test_the_half_that_hangs_is_ended_as_the_other_was(
     half, _, end = name.partition("-")
     _end_half(shard, shard.topic if half == "rows" else shard.progress, commit=end == "committed")
     assert ShardSink(shard).publish(1, 2, _rows(1))[1] is published
-    assert _visible(shard) == _names(0, 1)
+    _assert_visible(shard, _names(0, 1))
 
 
 def test_a_half_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobody(
@@ -135,7 +143,7 @@ def test_a_half_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobody(
     _end_half(shard, shard.topic, commit=False)
     with pytest.raises(SinkError, match="left half of a transaction open, and rows of two epochs up to 1 are the same"):
         ShardSink(shard).publish(1, 2, _rows(0))
-    assert _visible(shard) == _names(0)
+    _assert_visible(shard, _names(0))
 
 
 def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack, shard: ShardAddress) -> None:
@@ -161,7 +169,7 @@ def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack
     with pytest.raises(KilledError, match="transaction_open"):
         sink.publish(2, 1, _rows(2))
     assert ShardSink(shard).publish(2, 1, _rows(2))[1] is Published.NOW
-    assert _visible(shard) == _names(0, 1, 2)
+    _assert_visible(shard, _names(0, 1, 2))
 
 
 def test_a_transaction_of_somebody_else_is_left_alone(shard: ShardAddress, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +182,7 @@ def test_a_transaction_of_somebody_else_is_left_alone(shard: ShardAddress, monke
     monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
     assert not hanging.end_hanging(shard, 5.0)
     foreign.commit_transaction(30)
-    assert _visible(shard) == [*_names(0), "foreign"]
+    _assert_visible(shard, [*_names(0), "foreign"])
 
 
 def test_a_transaction_that_goes_on_is_left_alone(shard: ShardAddress, monkeypatch: pytest.MonkeyPatch) -> None:
