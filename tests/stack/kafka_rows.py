@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, seen_mark
-from tests.stack.reader import values
+from infra.embedded.process import wait_for
+from tests.stack.reader import TIMEOUT_S, values
 
 
 def rows_of(epoch: int, number: int = 3) -> list[Row]:
@@ -12,6 +13,16 @@ def rows_of(epoch: int, number: int = 3) -> list[Row]:
 
 def visible(shard: ShardAddress) -> list[str]:
     return values(shard.bootstrap, shard.topic, shard.shard)
+
+
+def names_of(*epochs: int) -> list[str]:
+    return [value.decode() for epoch in epochs for _, value in rows_of(epoch)]
+
+
+def assert_visible(shard: ShardAddress, names: list[str]) -> None:
+    """A commit is answered before its markers are written: a reader has its rows once they are."""
+    wait_for(f"rows of {shard.topic}", TIMEOUT_S, lambda: len(visible(shard)) >= len(names))
+    assert visible(shard) == names
 
 
 def mark_epoch(shard: ShardAddress) -> int | None:

@@ -12,38 +12,18 @@ from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Published
-from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.harness.adapters.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.conftest import Topic
-from tests.stack.reader import values
+from tests.stack.kafka_rows import assert_visible, names_of, rows_of, visible
 
 pytestmark = pytest.mark.stack
 
 SHARD = 1
-READ_S = 20.0
 
 
 class KilledError(Exception):
     """Ends a publisher where a SIGKILL would."""
-
-
-def _rows(epoch: int) -> list[Row]:
-    return [(None, f"e{epoch}-r{n}".encode()) for n in range(3)]
-
-
-def _names(*epochs: int) -> list[str]:
-    return [value.decode() for epoch in epochs for _, value in _rows(epoch)]
-
-
-def _visible(shard: ShardAddress) -> list[str]:
-    return values(shard.bootstrap, shard.topic, shard.shard)
-
-
-def _assert_visible(shard: ShardAddress, names: list[str]) -> None:
-    """A commit is answered before its markers are written: a reader has its rows once they are."""
-    wait_for(f"rows of {shard.topic}", READ_S, lambda: len(_visible(shard)) >= len(names))
-    assert _visible(shard) == names
 
 
 def _killed_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row]) -> None:
@@ -58,7 +38,7 @@ def _killed_before_its_mark(shard: ShardAddress) -> None:
     producer = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id})
     producer.init_transactions(30)
     producer.begin_transaction()
-    for topic, key, value in shard.records(_rows(1)):
+    for topic, key, value in shard.records(rows_of(1)):
         producer.produce(topic, value, key, partition=SHARD)
     assert producer.flush(30) == 0
 
@@ -71,11 +51,11 @@ def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddres
         shard = ShardAddress(stack.endpoints.kafka_bootstrap, f"hanging-{name}", "accepted", SHARD)
         topic(shard.topic, 2)
         topic(shard.progress, 2, cleanup_policy="compact")
-        ShardSink(shard).publish(0, 1, _rows(0))
+        ShardSink(shard).publish(0, 1, rows_of(0))
         if name == "without-mark":
             _killed_before_its_mark(shard)
         else:
-            _killed_in_its_transaction(shard, 1, _rows(0 if name == "alike" else 1))
+            _killed_in_its_transaction(shard, 1, rows_of(0 if name == "alike" else 1))
         made[name] = shard
     bootstrap = stack.endpoints.kafka_bootstrap
     note_state(bootstrap, [shard.transactional_id for shard in made.values()], COMMITTED)
@@ -95,7 +75,7 @@ def test_nothing_of_kafka_ends_it(left_open: Callable[[str], ShardAddress]) -> N
     Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id}).init_transactions(30)
     with pytest.raises(UnreachableError, match=r"progress partition 1 was not reached in 3 s: read up to offset 2"):
         read_mark(shard, 3.0)
-    assert _visible(shard) == _names(0)
+    assert visible(shard) == names_of(0)
 
 
 def test_one_that_is_whole_is_shown_as_a_driver_may_have_recorded_it(
@@ -103,17 +83,17 @@ def test_one_that_is_whole_is_shown_as_a_driver_may_have_recorded_it(
 ) -> None:
     shard = left_open("whole")
     sink = ShardSink(shard)
-    assert sink.publish(1, 2, _rows(1))[1] is Published.BEFORE
-    assert sink.publish(2, 2, _rows(2))[1] is Published.NOW
-    _assert_visible(shard, _names(0, 1, 2))
+    assert sink.publish(1, 2, rows_of(1))[1] is Published.BEFORE
+    assert sink.publish(2, 2, rows_of(2))[1] is Published.NOW
+    assert_visible(shard, names_of(0, 1, 2))
     assert markers.find(shard) == []
 
 
 def test_one_that_lacks_its_mark_is_dropped(left_open: Callable[[str], ShardAddress]) -> None:
     """Nobody was told that it is committed. Its rows come again."""
     shard = left_open("without-mark")
-    assert ShardSink(shard).publish(1, 2, _rows(1))[1] is Published.NOW
-    _assert_visible(shard, _names(0, 1))
+    assert ShardSink(shard).publish(1, 2, rows_of(1))[1] is Published.NOW
+    assert_visible(shard, names_of(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -131,8 +111,8 @@ def test_the_half_that_hangs_is_ended_as_the_other_was(
     shard = left_open(name)
     half, _, end = name.partition("-")
     _end_half(shard, shard.topic if half == "rows" else shard.progress, commit=end == "committed")
-    assert ShardSink(shard).publish(1, 2, _rows(1))[1] is published
-    _assert_visible(shard, _names(0, 1))
+    assert ShardSink(shard).publish(1, 2, rows_of(1))[1] is published
+    assert_visible(shard, names_of(0, 1))
 
 
 def test_a_half_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobody(
@@ -142,14 +122,14 @@ def test_a_half_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobody(
     shard = left_open("alike")
     _end_half(shard, shard.topic, commit=False)
     with pytest.raises(SinkError, match="left half of a transaction open, and rows of two epochs up to 1 are the same"):
-        ShardSink(shard).publish(1, 2, _rows(0))
-    _assert_visible(shard, _names(0))
+        ShardSink(shard).publish(1, 2, rows_of(0))
+    assert_visible(shard, names_of(0))
 
 
 def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack, shard: ShardAddress) -> None:
     """It was told that its commit is done. Its next transaction, dropped, would take the rows of this one with it."""
     sink = ShardSink(shard)
-    sink.publish(0, 1, _rows(0))
+    sink.publish(0, 1, rows_of(0))
 
     def lose_markers(step: str) -> None:
         if step == "transaction_open":
@@ -157,7 +137,7 @@ def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack
             stack.kafka.restart()
 
     sink.announce = lose_markers
-    assert sink.publish(1, 1, _rows(1))[1] is Published.NOW
+    assert sink.publish(1, 1, rows_of(1))[1] is Published.NOW
     mark = seen_mark(shard)
     assert mark is not None
     assert mark.epoch == 0, "nothing hangs: this test shows nothing"
@@ -167,13 +147,13 @@ def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack
 
     sink.announce = kill
     with pytest.raises(KilledError, match="transaction_open"):
-        sink.publish(2, 1, _rows(2))
-    assert ShardSink(shard).publish(2, 1, _rows(2))[1] is Published.NOW
-    _assert_visible(shard, _names(0, 1, 2))
+        sink.publish(2, 1, rows_of(2))
+    assert ShardSink(shard).publish(2, 1, rows_of(2))[1] is Published.NOW
+    assert_visible(shard, names_of(0, 1, 2))
 
 
 def test_a_transaction_of_somebody_else_is_left_alone(shard: ShardAddress, monkeypatch: pytest.MonkeyPatch) -> None:
-    ShardSink(shard).publish(0, 1, _rows(0))
+    ShardSink(shard).publish(0, 1, rows_of(0))
     foreign = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": f"{shard.pipeline}.somebody"})
     foreign.init_transactions(30)
     foreign.begin_transaction()
@@ -182,7 +162,7 @@ def test_a_transaction_of_somebody_else_is_left_alone(shard: ShardAddress, monke
     monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
     assert not hanging.end_hanging(shard, 5.0)
     foreign.commit_transaction(30)
-    _assert_visible(shard, [*_names(0), "foreign"])
+    assert_visible(shard, [*names_of(0), "foreign"])
 
 
 def test_a_transaction_that_goes_on_is_left_alone(shard: ShardAddress, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +170,6 @@ def test_a_transaction_that_goes_on_is_left_alone(shard: ShardAddress, monkeypat
     sink = ShardSink(shard)
     ended: list[bool] = []
     sink.announce = lambda step: ended.append(hanging.end_hanging(shard, 5.0)) if step == "transaction_open" else None
-    assert sink.publish(0, 1, _rows(0))[1] is Published.NOW
+    assert sink.publish(0, 1, rows_of(0))[1] is Published.NOW
     assert ended == [False]
     assert read_mark(shard) is not None

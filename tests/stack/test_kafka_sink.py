@@ -32,15 +32,11 @@ from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import publish_and_hang
 from tests.stack.conftest import Topic
-from tests.stack.kafka_rows import mark_epoch, rows_of, visible
+from tests.stack.kafka_rows import assert_visible, mark_epoch, names_of, rows_of, visible
 from tests.stack.paused import pause_broker
 from tests.stack.reader import messages, values
 
 pytestmark = pytest.mark.stack
-
-
-def _names(*epochs: int) -> list[str]:
-    return [value.decode() for epoch in epochs for _, value in rows_of(epoch)]
 
 
 class Watched(ShardSink):
@@ -84,7 +80,7 @@ def test_a_kept_producer_publishes_one_epoch_after_another_without_asking(shard:
     for epoch in range(3):
         assert sink.publish(epoch, 1, rows_of(epoch))[1] is Published.NOW
     assert sink.asked == ["Open", "EndHanging", "ReadMark", *["Commit", "EndHanging"] * 2, "Commit"]
-    assert visible(shard) == _names(0, 1, 2)
+    assert_visible(shard, names_of(0, 1, 2))
 
 
 def test_an_epoch_without_rows_writes_its_mark(shard: ShardAddress) -> None:
@@ -102,7 +98,7 @@ def test_a_repeat_finds_the_epoch_published_whoever_repeats_it(shard: ShardAddre
     content, _ = sink.publish(0, 1, rows_of(0))
     for repeater in (sink, ShardSink(shard), sink):
         assert repeater.publish(0, 2, rows_of(0)[::-1]) == (content, Published.BEFORE)
-    assert visible(shard) == _names(0)
+    assert_visible(shard, names_of(0))
     mark = read_mark(shard)
     assert mark is not None
     assert mark.generation == 1  # of the driver whose rows they are
@@ -113,7 +109,7 @@ def test_an_epoch_older_than_the_mark_is_not_published_again(shard: ShardAddress
     for epoch in range(3):
         sink.publish(epoch, 1, rows_of(epoch))
     assert ShardSink(shard).publish(1, 1, rows_of(1))[1] is Published.BEFORE
-    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1, 2), 2)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0, 1, 2), 2)
 
 
 @pytest.mark.parametrize("repeat", [[], rows_of(0, 2), rows_of(0, 4), rows_of(1)])
@@ -121,7 +117,7 @@ def test_a_repeat_with_other_rows_is_an_error_and_publishes_nothing(shard: Shard
     ShardSink(shard).publish(0, 1, rows_of(0))
     with pytest.raises(SinkError, match=r"epoch 0 is published with digest .*sink accepted shard 1"):
         ShardSink(shard).publish(0, 2, repeat)
-    assert visible(shard) == _names(0)
+    assert_visible(shard, names_of(0))
 
 
 def test_without_the_check_of_the_mark_a_repeat_doubles_rows(shard: ShardAddress) -> None:
@@ -130,7 +126,7 @@ def test_without_the_check_of_the_mark_a_repeat_doubles_rows(shard: ShardAddress
         sink = ShardSink(shard)
         sink._answer(Open(), [])
         assert sink._answer(Commit(Mark(0, 1, 3, "any")), rows_of(0)) is Committed.YES
-    assert visible(shard) == _names(0, 0)
+    assert_visible(shard, names_of(0, 0))
 
 
 def test_a_sink_that_missed_epochs_opens_anew_and_reads_the_mark(shard: ShardAddress) -> None:
@@ -142,7 +138,7 @@ def test_a_sink_that_missed_epochs_opens_anew_and_reads_the_mark(shard: ShardAdd
     assert watched.publish(2, 1, rows_of(2))[1] is Published.BEFORE
     assert watched.publish(3, 1, rows_of(3))[1] is Published.NOW
     assert watched.asked == [*["Open", "EndHanging", "ReadMark"] * 2, "Commit"]
-    assert visible(shard) == _names(0, 1, 2, 3)
+    assert_visible(shard, names_of(0, 1, 2, 3))
 
 
 @pytest.mark.parametrize("number", [0, 1, 5000])
@@ -153,12 +149,12 @@ def test_a_second_sink_of_a_shard_fences_the_first(shard: ShardAddress, number: 
     lost = [(None, f"fenced-{n}".encode()) for n in range(number)]
     with pytest.raises(FencedError, match="sink accepted shard 1"):
         first.publish(1, 1, lost)
-    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0), 0)
     assert second.publish(1, 2, rows_of(1))[1] is Published.NOW
     # Asked again, the fenced one looks before it publishes: with other rows it is refused, not obeyed.
     with pytest.raises(SinkError, match="epoch 1 is published with digest"):
         first.publish(1, 1, [*lost, (None, b"other")])
-    assert visible(shard) == _names(0, 1)
+    assert_visible(shard, names_of(0, 1))
 
 
 def test_a_sink_that_is_fenced_while_its_transaction_is_open_publishes_nothing(shard: ShardAddress) -> None:
@@ -173,7 +169,7 @@ def test_a_sink_that_is_fenced_while_its_transaction_is_open_publishes_nothing(s
     with pytest.raises(FencedError):
         first.publish(0, 1, rows_of(0))
     assert results == [Published.NOW]
-    assert visible(shard) == _names(0)
+    assert_visible(shard, names_of(0))
     mark = read_mark(shard)
     assert mark is not None
     assert mark.generation == 2
@@ -199,10 +195,10 @@ def test_a_producer_killed_with_its_transaction_open_leaves_nothing_and_blocks_n
         process.send_signal(signal.SIGKILL)
         assert process.wait(30) == -signal.SIGKILL
     # Its rows are at the broker, and no reader of committed records sees them; nor is the mark hidden by its own.
-    assert values(shard.bootstrap, shard.topic, 1, "read_uncommitted") == _names(0, 1)
-    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert values(shard.bootstrap, shard.topic, 1, "read_uncommitted") == names_of(0, 1)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0), 0)
     assert ShardSink(shard).publish(1, 2, rows_of(1))[1] is Published.NOW
-    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1), 1)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0, 1), 1)
 
 
 def test_a_producer_stopped_with_its_transaction_open_is_fenced_when_it_wakes(shard: ShardAddress) -> None:
@@ -210,7 +206,7 @@ def test_a_producer_stopped_with_its_transaction_open_is_fenced_when_it_wakes(sh
         zombie.send_signal(signal.SIGSTOP)
         assert ShardSink(shard).publish(0, 2, rows_of(0))[1] is Published.NOW
         zombie.send_signal(signal.SIGCONT)
-        assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+        assert (visible(shard), mark_epoch(shard)) == (names_of(0), 0)
 
 
 class Impatient(ShardSink):
@@ -238,9 +234,9 @@ def test_a_commit_of_unknown_outcome_is_settled_by_the_mark(shard: ShardAddress,
     sink = Impatient(shard, took_place)
     expected = Published.BEFORE if took_place else Published.NOW
     assert sink.publish(0, 1, rows_of(0))[1] is expected
-    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0), 0)
     assert sink.publish(1, 1, rows_of(1))[1] is Published.NOW
-    assert visible(shard) == _names(0, 1)
+    assert_visible(shard, names_of(0, 1))
 
 
 class Stalling(ShardSink):
@@ -281,7 +277,7 @@ def test_a_broker_that_stalls_during_a_commit_doubles_and_loses_nothing(
         patch.setattr(kafka, "_opened", opened)
         sink.publish(0, 1, rows_of(0))
     assert sink.commits[0] is Committed.UNKNOWN
-    assert (visible(shard), mark_epoch(shard)) == (_names(0), 0)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0), 0)
 
 
 def test_a_broker_restarted_between_epochs_is_survived_by_a_kept_producer(
@@ -291,7 +287,7 @@ def test_a_broker_restarted_between_epochs_is_survived_by_a_kept_producer(
     sink.publish(0, 1, rows_of(0))
     stack.kafka.restart()
     assert sink.publish(1, 1, rows_of(1))[1] in (Published.NOW, Published.BEFORE)
-    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1), 1)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0, 1), 1)
 
 
 def test_a_broker_killed_in_an_open_transaction_doubles_and_loses_nothing(
@@ -311,7 +307,7 @@ def test_a_broker_killed_in_an_open_transaction_doubles_and_loses_nothing(
     sink.publish(1, 1, rows_of(1))
     assert killed
     assert killed != [stack.kafka.pid]
-    assert (visible(shard), mark_epoch(shard)) == (_names(0, 1), 1)
+    assert (visible(shard), mark_epoch(shard)) == (names_of(0, 1), 1)
 
 
 def test_a_progress_topic_that_was_made_anew_while_a_driver_ran_is_refused(
@@ -327,7 +323,7 @@ def test_a_progress_topic_that_was_made_anew_while_a_driver_ran_is_refused(
     for epoch in (2, 3):
         with pytest.raises(SinkError, match="progress mark -1 lies outside the chain's"):
             ShardSink(shard).publish(epoch, 1, rows_of(epoch))
-    assert visible(shard) == _names(0, 1, 2)
+    assert_visible(shard, names_of(0, 1, 2))
 
 
 def test_a_mark_behind_an_open_transaction_of_somebody_else_is_not_taken_for_the_one_before(
@@ -349,4 +345,4 @@ def test_a_mark_behind_an_open_transaction_of_somebody_else_is_not_taken_for_the
     assert mark_epoch(shard) == 0  # as readers who disturb nobody see it
     foreign.abort_transaction(30)
     assert ShardSink(shard).publish(1, 1, rows_of(1))[1] is Published.BEFORE
-    assert visible(shard) == _names(0, 1)
+    assert_visible(shard, names_of(0, 1))
