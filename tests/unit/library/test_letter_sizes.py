@@ -25,7 +25,7 @@ def letter(value: bytes, identity: str) -> bytes:
     return line
 
 
-def told(line: bytes) -> dict[str, Any]:
+def read_letter(line: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(line)
     return found
 
@@ -34,16 +34,16 @@ def test_a_letter_as_large_as_its_topic_takes_is_the_record_as_it_came() -> None
     around = len(letter(b"", "i"))
     line = letter(b"x" * (LETTER_BYTES - around), "i")
     assert len(line) == LETTER_BYTES
-    assert (told(line)["encoding"], told(line)["id"]) == ("utf-8", "i")
+    assert (read_letter(line)["encoding"], read_letter(line)["id"]) == ("utf-8", "i")
     line = letter(b"x" * (LETTER_BYTES - around + 1), "i")
-    assert told(line)["id"] is None
+    assert read_letter(line)["id"] is None
 
 
 def test_a_record_is_cut_from_the_size_on_that_leaves_no_room_around_its_base64() -> None:
     room = LETTER_BYTES - messages._AROUND_BYTES
     least = -(-3 * room // 4)
     assert least * 4 // 3 == room
-    whole, cut = (told(letter(b"\x01" * size, "i")) for size in (least - 1, least))
+    whole, cut = (read_letter(letter(b"\x01" * size, "i")) for size in (least - 1, least))
     assert (whole["encoding"], "cut" in whole) == ("base64", False)
     assert (cut["value"], cut["cut"]["bytes"]) == (None, least)
 

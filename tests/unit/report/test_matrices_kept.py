@@ -9,6 +9,7 @@ from infra.toolchain.prepare import CHECKOUT
 KEPT = CHECKOUT / "docs" / "evidence"
 SEEDS = 3
 BUGS_MIN = 60
+"""Bugs in whose plays something is drawn, so that one seed could be luck."""
 MODULES = ("ledger", "catalog", "state", "sinks", "windows", "messages")
 
 
@@ -24,8 +25,8 @@ def test_every_planted_bug_was_caught_and_a_campaign_by_three_seeds() -> None:
     rows = read_rows("planted/matrix.md")
     caught = f"{len(rows)} of {len(rows)} planted bugs were caught. The correct product passed every run of them."
     assert caught in (KEPT / "planted" / "matrix.md").read_text(encoding="utf-8")
-    assert len(rows) >= BUGS_MIN
     seeds = {row[0]: int(row[4]) for row in rows}
+    assert sum(played == SEEDS for played in seeds.values()) >= BUGS_MIN
     assert (seeds["catalog.forgetful-catalog"], seeds["watermark.lateness-halved"]) == (SEEDS, SEEDS)
     assert all(row[2] for row in rows)
 
