@@ -17,12 +17,16 @@ from pydantic import ValidationError
 
 from infra.components import (
     admission,
+    clients,
     history_server,
     kafka,
+    kafka_security,
     network,
+    object_security,
     object_store,
     result_store,
     spark_operator,
+    spark_secrets,
     streaming_pipeline,
 )
 from infra.components.credentials import OBJECT_STORE, Credentials
@@ -64,6 +68,7 @@ def _errors(where: str, make: Callable[[], object]) -> list[str]:
 def platform(settings: Settings) -> dict[str, Any]:
     """Return the stack output `platform`: where everything is, by name; plain JSON types and no secret."""
     store = asdict(object_store.outputs(settings))
+    of_owner = settings.namespace if settings.security.object_store else settings.pipelines_namespace
     results, history = result_store.outputs(settings), history_server.outputs(settings)
     return {
         "profile": settings.profile,
@@ -73,7 +78,7 @@ def platform(settings: Settings) -> dict[str, Any]:
             "pipelines": settings.pipelines_namespace,
         },
         "kafka": asdict(kafka.outputs(settings)),
-        "object_store": {**store, "secret": OBJECT_STORE, "secret_namespace": settings.pipelines_namespace},
+        "object_store": {**store, "secret": OBJECT_STORE, "secret_namespace": of_owner},
         "result_store": asdict(results) if results else None,
         "history_server": asdict(history) if history else None,
         "pipelines": {
@@ -105,7 +110,10 @@ def build(
     if policies:
         admission.Admission(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
-    ready: list[pulumi.Resource] = [namespaces, credentials]
+    ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
+    ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
+    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, [namespaces], opts))
+    ready.append(object_security.ObjectSecurity(settings, credentials.root, [namespaces], opts))
     needed: list[pulumi.Resource] = [
         *ready,
         object_store.ObjectStore(settings, ready, opts),

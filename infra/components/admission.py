@@ -12,8 +12,11 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
+from infra.components.clients import DATABASE_CA, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components.object_security import SUFFIX as OBJECT_STORE_SUFFIX
 from infra.components.release import FORCE, labels
+from infra.components.spark_secrets import SUFFIX as SPARK_SUFFIX
 from infra.components.streaming_pipeline import kubernetes_name
 from infra.components.volumes import Find
 from infra.settings import Settings
@@ -24,6 +27,10 @@ MISSING: Final = (
     "have their Secrets mounted"
 )
 PIPELINE: Final = "effectively-once/pipeline"
+SHARED: Final = (OBJECT_STORE, DATABASE, OBJECT_STORE_CA, DATABASE_CA)
+SUFFIXES: Final = ("-environment", KAFKA_SUFFIX, OBJECT_STORE_SUFFIX, SPARK_SUFFIX)
+OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in SUFFIXES)
+"""Secrets that every driver may use, and those of one pipeline."""
 _OWN: Final = f"has(o.metadata.labels) && o.metadata.labels[?'{PIPELINE}'].orValue('') == variables.pipeline"
 
 
@@ -57,7 +64,7 @@ def policy(settings: Settings) -> dict[str, Any]:
         "matchConditions": [{"name": "a-driver", "expression": f"request.userInfo.username in {json.dumps(drivers)}"}],
         "variables": [
             {"name": "pipeline", "expression": "request.userInfo.username.split(':')[3]"},
-            {"name": "secrets", "expression": f"[{OBJECT_STORE!r}, {DATABASE!r}, variables.pipeline + '-environment']"},
+            {"name": "secrets", "expression": f"[{', '.join(map(repr, SHARED))}] + [{OWN}]"},
             {
                 "name": "containers",
                 "expression": "object == null ? [] : object.spec.containers + object.spec.?initContainers.orValue([])",

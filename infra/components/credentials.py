@@ -18,8 +18,16 @@ OBJECT_STORE_ROOT: Final = "minio-root"
 OBJECT_STORE: Final = "object-store-credentials"
 RESULT_STORE: Final = "postgres-credentials"
 DATABASE: Final = "result-store-credentials"
+ROOT: Final = "platform-root"
+"""What other secrets are derived from."""
 USER: Final = "effectively-once"
 PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
+
+
+def derives(settings: Settings) -> bool:
+    """Return whether other secrets are derived from one that is drawn."""
+    security = settings.security
+    return security.spark or security.kafka or security.object_store
 
 
 class Credentials(pulumi.ComponentResource):
@@ -34,15 +42,22 @@ class Credentials(pulumi.ComponentResource):
         self._settings = settings
         self._after = after
         external = settings.object_store.external
+        access: Secret | None = None
         if external is not None:
-            access = self._existing("object-store-external", external.credentials_secret)
-            keys = {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY"}
+            of_session = ("AWS_SESSION_TOKEN",) if external.session_token else ()
+            keys = {name: name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", *of_session)}
+            if external.credentials_secret is not None:  # pods may have an identity of their own instead
+                access = self._existing("object-store-external", external.credentials_secret)
         else:
             access = self._made(OBJECT_STORE_ROOT, "minio", {"rootUser": USER}, "rootPassword")
             keys = {"AWS_ACCESS_KEY_ID": "rootUser", "AWS_SECRET_ACCESS_KEY": "rootPassword"}
-        self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
-        if settings.history_server.enabled:
+        security = settings.security
+        # Where pipelines have keys of their own, the owner's are for tools outside the cluster.
+        if access is not None and not security.object_store:
+            self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
+        if access is not None and (settings.history_server.enabled or security.object_store):
             self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
+        self.root = self._made(ROOT, "platform", {}, "root") if derives(settings) else None
         made_store = settings.result_store.enabled and settings.result_store.external is None
         made = None
         if made_store:
@@ -50,8 +65,8 @@ class Credentials(pulumi.ComponentResource):
         if any(pipeline.result_store for pipeline in settings.pipelines.values()):
             brought = settings.result_store.external
             owner = made or self._existing("result-store-external", brought.credentials_secret if brought else "")
-            names = {"PGUSER": "username", "PGPASSWORD": "password"}
-            self._copy(DATABASE, "postgres", settings.pipelines_namespace, owner, names)
+            login = {"PGUSER": "username", "PGPASSWORD": "password"}
+            self._copy(DATABASE, "postgres", settings.pipelines_namespace, owner, login)
         self.register_outputs({})
 
     def _existing(self, name: str, reference: str) -> Secret:

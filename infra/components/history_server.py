@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components import network, object_store
-from infra.components.credentials import OBJECT_STORE
+from infra.components import clients, network, object_security, object_store
 from infra.components.release import common, exposure, given, release, resources
 from infra.settings import Settings
 from infra.values.exposure import Exposure
@@ -31,11 +30,18 @@ def values(settings: Settings) -> HistoryServerValues | None:
         **common(settings, settings.images.spark),
         s3_endpoint=object_store.outputs(settings).endpoint,
         bucket=settings.object_store.bucket,
-        credentials_secret=OBJECT_STORE,
+        folders=_folders(settings),
+        credentials_secret=object_security.secret(settings, object_security.HISTORY),
+        s3=clients.object_store(settings),
         network_policies=HistoryPolicies(**network.names(settings), object_store=object_store.egress(settings)),
         external=Exposure(**exposure(settings, "history_server")),
         **given(resources=resources(server.resources)),
     )
+
+
+def _folders(settings: Settings) -> tuple[str, ...]:
+    names = (one.identity.replace("_", "-") for one in settings.pipelines.values())
+    return tuple(own for name in names if (own := object_security.event_log_folder(settings, name)) is not None)
 
 
 def outputs(settings: Settings) -> HistoryServerOutputs | None:

@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from infra.components import network
+from infra.components import kafka_security, network
 from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
@@ -36,6 +36,7 @@ def values(settings: Settings) -> KafkaValues | None:
         nodes=kafka.nodes,
         controllers=kafka.controllers,
         external=External(**exposure(settings, "kafka")),
+        security=kafka_security.values(settings),
         storage=storage(settings, kafka.storage_size),
         network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
         **given(

@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import pulumi
 
-from infra.components import network
+from infra.components import network, object_security
 from infra.components.credentials import OBJECT_STORE_ROOT
 from infra.components.release import common, exposure, given, release, resources, storage
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
-from infra.values.network import Egress, Pods, ServerPolicies, anywhere
+from infra.values.network import Egress, ObjectPolicies, Pods, anywhere
 from infra.values.network import object_store as ours
 
 PORT = 9000
@@ -41,10 +41,11 @@ def values(settings: Settings) -> MinioValues | None:
     return MinioValues(
         **common(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
+        security=object_security.values(settings),
         external=external,
         storage=storage(settings, store.storage_size),
-        network_policies=ServerPolicies(
-            **network.enabled(settings), clients=network.clients(settings, store.clients, *readers)
+        network_policies=ObjectPolicies(
+            **network.names(settings), clients=network.clients(settings, store.clients, *readers)
         ),
         **given(resources=resources(store.resources)),
     )
@@ -65,8 +66,14 @@ def egress(settings: Settings) -> Egress:
     external = settings.object_store.external
     if external is None:
         return ours(settings.namespace)
-    url = urlsplit(external.endpoint)
-    return anywhere(url.port or {"http": 80, "https": 443}[url.scheme])
+    identity = external.web_identity
+    used = [external.endpoint, *([identity.issuer or "https://sts"] if identity else [])]
+    return anywhere(*sorted({_port(url) for url in used}))
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or {"http": 80, "https": 443}[parts.scheme]
 
 
 class ObjectStore(pulumi.ComponentResource):

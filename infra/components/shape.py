@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from infra.components.adopted import wrong_secrets
 from infra.components.volumes import ANEW, Claim, Find, claims, wrong_volumes
 from infra.settings import Settings, SettingsError
 
 
 def require_same(settings: Settings, find: Find) -> None:
-    """Compare what is wanted with volumes and StatefulSets that are there; what is not there is free to be anything.
+    """Compare what is wanted with volumes, StatefulSets and kept passwords; what is not there is free to be anything.
 
-    Raises SettingsError with a line per setting that cannot be changed.
+    Raises SettingsError with a line per setting that cannot be changed, or asks for what is not there.
     """
     there = claims(settings.namespace, find)
-    wrong = [*wrong_volumes(settings, there, find), *_quorum(settings, there, find)]
+    wrong = [*wrong_volumes(settings, there, find), *_quorum(settings, there, find), *wrong_secrets(settings, find)]
     if wrong:
         raise SettingsError(wrong)
 

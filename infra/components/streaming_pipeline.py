@@ -15,8 +15,17 @@ from typing import Any
 import pulumi
 
 from effectively_once.pipeline.settings import PipelineSettings
-from infra.components import kafka, network, object_store, own_secret, result_store
-from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components import (
+    clients,
+    kafka,
+    network,
+    object_security,
+    object_store,
+    own_secret,
+    result_store,
+    spark_secrets,
+)
+from infra.components.credentials import DATABASE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
@@ -40,15 +49,10 @@ def kubernetes_name(pipeline: Pipeline) -> str:
 def code(settings: Settings, pipeline: Pipeline) -> tuple[str, str]:
     """Return the image with a pipeline's code, and a digest (sha256, hex) of all its code, which epochs pin (R3)."""
     images = settings.images
-    if pipeline.wheel is not None:
-        image = images.jobs[pipeline.wheel]
-        # The tag is a hash of the library's wheel and the user's; the registry before it changes nothing.
-        digest = _sha256(image.rpartition("/")[2])
-    elif pipeline.image is not None:
-        image, digest = pipeline.image, _sha256(pipeline.image)
-    else:
-        # Likewise: the tag stands for the wheel where the builder left no digest.
-        image, digest = images.spark, images.wheel_digest or _sha256(images.spark)
+    image = pipeline.image or (images.spark if pipeline.wheel is None else images.jobs[pipeline.wheel])
+    # The tag is a hash of all that is in it; the registry before it changes nothing. Whichever setting names an image,
+    # its digest is the same, so that an image of before finishes the epoch that it declared.
+    digest = _sha256(image.rpartition("/")[2])
     if pipeline.extra_files:
         digest = _sha256(digest + json.dumps(pipeline.extra_files, sort_keys=True))
     return image, digest
@@ -85,6 +89,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 idle_ms=pipeline.idle_ms,
                 sources=pipeline.sources or None,
                 hold_max_ms=pipeline.hold_max_ms,
+                held_rows_max=pipeline.held_rows_max,
                 shard_bytes_max=pipeline.shard_bytes_max,
                 trusted_constraints=pipeline.trusted_constraints or None,
                 database=database.endpoint if database else None,
@@ -92,10 +97,18 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         ),
         driver=Driver(**pipeline.driver.model_dump(exclude_none=True)),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
-        credentials_secret=OBJECT_STORE,
+        credentials_secret=object_security.secret(settings, name),
         database_secret=DATABASE if database else None,
+        kafka_client=clients.kafka(settings, name),
+        s3=clients.object_store(settings),
+        database_client=clients.database(settings, pipeline),
         spark_conf=pipeline.spark_conf,
-        event_log=EventLog(enabled=settings.history_server.enabled, bucket=settings.object_store.bucket),
+        spark_secret=spark_secrets.values(settings, name),
+        event_log=EventLog(
+            enabled=settings.history_server.enabled,
+            bucket=settings.object_store.bucket,
+            folder=object_security.event_log_folder(settings, name),
+        ),
         source=Source(
             create=pipeline.create_topic,
             partitions=pipeline.partitions,

@@ -155,8 +155,8 @@ class Run:
 
 
 def _credentials(endpoints: Endpoints, environment: Mapping[str, str]) -> dict[str, str]:
-    found = {"AWS_ACCESS_KEY_ID": endpoints.s3_access_key, "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key}
-    return found | {name: environment[name] for name in ("PGUSER", "PGPASSWORD") if name in environment}
+    login = {name: environment[name] for name in ("PGUSER", "PGPASSWORD") if name in environment}
+    return endpoints.credentials | login
 
 
 def _process(child: Child) -> dict[str, int]:

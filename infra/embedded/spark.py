@@ -86,8 +86,7 @@ class SparkHome:
         whole = {
             "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps(conf),
             "EFFECTIVELY_ONCE_WHEEL_DIGEST": self.toolchain.wheel.sha256,
-            "AWS_ACCESS_KEY_ID": self.endpoints.s3_access_key,
-            "AWS_SECRET_ACCESS_KEY": self.endpoints.s3_secret_key,
+            **self.endpoints.credentials,
             "PYTHONPATH": str(self.toolchain.wheel.installed),
             # Workers start again and again: what they import is compiled once, whatever the caller's shell says.
             "PYTHONDONTWRITEBYTECODE": "",

@@ -27,6 +27,12 @@ class Endpoints:
     s3_secret_key: str = field(repr=False)
     s3_bucket: str
 
+    @property
+    def credentials(self) -> dict[str, str]:
+        """Return the environment that opens the object store: a session of AWS in the caller's shell does not."""
+        keys = {"AWS_ACCESS_KEY_ID": self.s3_access_key, "AWS_SECRET_ACCESS_KEY": self.s3_secret_key}
+        return {**keys, "AWS_SESSION_TOKEN": ""}
+
 
 class Stack(Protocol):
     """What a run needs around it: processes of this machine here, pods of a cluster elsewhere."""

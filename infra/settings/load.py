@@ -151,12 +151,27 @@ def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 def _missing(settings: Settings) -> Iterator[str]:
     """Yield what pipelines ask for and the platform does not have."""
+    security = settings.kafka.security
+    if settings.security.kafka and settings.kafka.external is not None:
+        yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
+    if settings.security.object_store and settings.object_store.external is not None:
+        yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
+    if security is not None and settings.kafka.external is None:
+        yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
     for name, one in settings.pipelines.items():
         if one.wheel is not None and one.image is not None:
             yield f"pipelines.{name}.image: the image is that of the wheel {one.wheel!r} already; set one of the two"
         elif one.wheel is not None and one.wheel not in settings.images.jobs:
             there = ", ".join(settings.images.jobs) or "none"
             yield f"pipelines.{name}.wheel: no image has {one.wheel!r} (there: {there}); `make images WHEEL=` makes one"
+        if security is not None and security.has_login:
+            if one.kafka_credentials_secret is None and security.credentials_secret is None:
+                yield (
+                    f"kafka.security.credentials_secret: protocol {security.protocol} needs a login; set it, or "
+                    f"pipelines.{name}.kafka_credentials_secret"
+                )
+        elif one.kafka_credentials_secret is not None:
+            yield f"pipelines.{name}.kafka_credentials_secret: the broker asks for no login; leave it out"
         if one.result_store and not settings.result_store.enabled:
             yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
 
@@ -164,7 +179,14 @@ def _missing(settings: Settings) -> Iterator[str]:
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
+    history_has_keys = settings.security.object_store and settings.history_server.enabled
     for index, (name, one) in enumerate(pipelines):
+        # The Secret of a pipeline's keys has its identity's name, with dashes.
+        if history_has_keys and one.identity == "history_server":
+            yield (
+                f"pipelines.{name}.identity: {one.identity!r} has the Secret of the keys of the history server "
+                "(security.object_store gives it some); name another, or set history_server.enabled false"
+            )
         for writer, other in pipelines:
             if one.topic.startswith(f"{other.identity}."):
                 yield (
@@ -202,7 +224,8 @@ def images_from(environment: Mapping[str, str]) -> dict[str, str]:
         ) from error
     if not isinstance(found, dict):
         raise SettingsError([f"images: {name} (from {IMAGES_VARIABLE}) holds no references by name"])
-    return found
+    # Earlier versions wrote a digest among the references.
+    return {key: reference for key, reference in found.items() if key != "wheel-digest"}
 
 
 def plain(key: str, text: str) -> object:

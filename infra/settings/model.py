@@ -65,11 +65,41 @@ class Storage(Section):
     delete_volumes: bool = False
 
 
+class KafkaSecurity(Section):
+    """How an external broker is spoken to; every Secret is `namespace/name`, and is copied to the pipelines.
+
+    Attributes:
+        protocol: as Kafka names it: TLS, a login, or both.
+        mechanism: of the login.
+        credentials_secret: with `username` and `password`, for a login.
+        ca_secret: with `ca.crt`, where the broker's certificate is its own; None: those that everybody trusts.
+    """
+
+    protocol: Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "SASL_SSL"
+    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = "SCRAM-SHA-512"
+    credentials_secret: SecretReference | None = None
+    ca_secret: SecretReference | None = None
+
+    @property
+    def has_login(self) -> bool:
+        """Whether the broker asks who it is."""
+        return self.protocol.startswith("SASL_")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.ca_secret is not None and not self.protocol.endswith("SSL"):
+            raise ValueError(f"protocol {self.protocol} shows no certificate: leave ca_secret out, or name SASL_SSL")
+        if self.credentials_secret is not None and not self.has_login:
+            raise ValueError("protocol SSL has no login: leave credentials_secret out, or name SASL_SSL")
+        return self
+
+
 class Kafka(Section):
     """The broker; with `external` (host:port[,host:port]) none is made, and the other fields mean nothing.
 
     Attributes:
         clients: namespaces whose pods may connect to it, besides the pipelines' own.
+        security: of an external one; None: plain text.
     """
 
     external: Bootstrap | None = None
@@ -80,18 +110,51 @@ class Kafka(Section):
     storage_size: Quantity = "8Gi"
     resources: Resources | None = None
     clients: tuple[Label, ...] = ()
+    security: KafkaSecurity | None = None
+
+
+class WebIdentity(Section):
+    """A role that pods become with the token of their service account, in the place of keys.
+
+    Attributes:
+        role: `arn:...`; it trusts the cluster's issuer of tokens, and `<namespace>-pipelines:<pipeline>`.
+        audience: that the token is for.
+        issuer: URL of the STS; None: AWS's own of the region.
+    """
+
+    role: Annotated[str, Field(min_length=1)]
+    audience: Annotated[str, Field(min_length=1)] = "sts.amazonaws.com"
+    issuer: Endpoint | None = None
 
 
 class ExternalObjectStore(Section):
-    """An S3 endpoint that is there already.
+    """An S3 endpoint that is there already; every Secret is `namespace/name`.
 
     Attributes:
         endpoint: http://host:port or https://host:port.
-        credentials_secret: `namespace/name` of a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+        region: that requests are signed for.
+        credentials_secret: with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+        session_token: that Secret has AWS_SESSION_TOKEN too. When it expires, pipelines end.
+        web_identity: in the place of that Secret.
+        ca_secret: with `ca.crt`, where the store's certificate is its own; None: those that everybody trusts.
     """
 
     endpoint: Endpoint
-    credentials_secret: SecretReference
+    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")] = "us-east-1"
+    credentials_secret: SecretReference | None = None
+    session_token: bool = False
+    web_identity: WebIdentity | None = None
+    ca_secret: SecretReference | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.credentials_secret is None) == (self.web_identity is None):
+            raise ValueError("either credentials_secret or web_identity has to be set")
+        if self.session_token and self.credentials_secret is None:
+            raise ValueError("session_token belongs to credentials_secret: leave it out")
+        if self.ca_secret is not None and not self.endpoint.startswith("https://"):
+            raise ValueError(f"endpoint {self.endpoint} shows no certificate: leave ca_secret out, or write https://")
+        return self
 
 
 class ObjectStore(Section):
@@ -109,11 +172,25 @@ class ObjectStore(Section):
 
 
 class ExternalResultStore(Section):
-    """A PostgreSQL that is there already; the Secret (`namespace/name`) has the keys username and password."""
+    """A PostgreSQL that is there already; every Secret is `namespace/name`.
+
+    Attributes:
+        credentials_secret: with `username` and `password`.
+        ssl_mode: as libpq names it; None takes libpq's own: encrypted where the server can, and by whomever.
+        ca_secret: with `ca.crt`, for `verify-ca` and `verify-full`.
+    """
 
     host: Annotated[str, Field(pattern=r"^[^\s:/]+$")]
     port: Port = 5432
     credentials_secret: SecretReference
+    ssl_mode: Literal["require", "verify-ca", "verify-full"] | None = None
+    ca_secret: SecretReference | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.ca_secret is not None) != (self.ssl_mode in ("verify-ca", "verify-full")):
+            raise ValueError("ca_secret and ssl_mode verify-ca or verify-full belong together: set both or none")
+        return self
 
 
 class ResultStore(Section):
@@ -201,6 +278,27 @@ class NetworkPolicies(Section):
     dns: tuple[Cidr, ...] = ("169.254.20.10/32",)
 
 
+class Security(Section):
+    """What is encrypted and asks for a login inside the cluster; off until it is named.
+
+    Attributes:
+        spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
+            for a password.
+        kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
+        object_store: keys for each pipeline, of its own folders in our object store alone.
+        rotation: raise it to have every derived secret, and every certificate, anew. Keys of the object store open it
+            until it is raised again.
+        authority: raise it by one to have them signed by another authority. The one before and the next are believed
+            with it, so that nodes of both numbers hear each other.
+    """
+
+    spark: bool = False
+    kafka: bool = False
+    object_store: bool = False
+    authority: Annotated[int, Field(ge=0)] = 0
+    rotation: Annotated[int, Field(ge=0)] = 0
+
+
 class Toleration(Section):
     """A taint that all our pods accept; the fields are those of Kubernetes."""
 
@@ -271,7 +369,8 @@ class Pipeline(Section):
         module: a program of its own that is run with the settings file, instead of the declared job's driver.
         job_settings: what such a program, or the job, reads in that file beside the pipeline's settings.
         wheel: name of a wheel of yours that `make images WHEEL=` has put into an image: that image is run.
-        image: whole reference of an image that you built from ours; its tag has to be another one for other content.
+        image: whole reference of an image that you built from ours, or of one that ran here before; its tag has to be
+            another one for other content.
         topic: read; `<pipeline_prefix>events` unless set.
         create_topic: make the topic, with `partitions` and `replication` copies.
         replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
@@ -282,6 +381,8 @@ class Pipeline(Section):
         driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
         result_store: its tables are in the platform's result store; a pipeline with tables needs it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
+        kafka_credentials_secret: a login of an external broker for this pipeline alone; None takes
+            `kafka.security.credentials_secret`.
         egress: what the job's own code connects to; NetworkPolicies refuse all else but broker and stores.
         suspend: no driver and no executors; everything else stays.
         announce: write progress to the containers' logs.
@@ -309,6 +410,7 @@ class Pipeline(Section):
     idle_ms: Annotated[int, Field(ge=1)] | None = None
     sources: tuple[str, ...] = ()
     hold_max_ms: Annotated[int, Field(ge=1)] | None = None
+    held_rows_max: Annotated[int, Field(ge=1, le=1 << 40)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     shard_bytes_max: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = None
     trusted_constraints: tuple[str, ...] = ()
@@ -319,6 +421,7 @@ class Pipeline(Section):
     driver: Driver = Driver()
     executors: Executors = Executors()
     service: Service | None = None
+    kafka_credentials_secret: SecretReference | None = None
     egress: tuple[Outside, ...] = ()
     suspend: bool = False
     announce: bool = False
@@ -332,7 +435,6 @@ class Images(Section):
     """Whole references of our images.
 
     Attributes:
-        wheel_digest: sha256 of the wheel in `spark`, None where it is unknown.
         jobs: images with a wheel of yours more, by its name; as a key of `images` it is `job-<name>`.
     """
 
@@ -344,7 +446,6 @@ class Images(Section):
     minio: Annotated[str, Field(pattern=r"^\S+$")]
     postgres: Annotated[str, Field(pattern=r"^\S+$")]
     jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
-    wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     def references(self) -> dict[str, str]:
         """Return them flat, as stack outputs and bundles tell them: by the names that the setting `images` knows."""
@@ -383,6 +484,7 @@ class Settings(Section):
     history_server: HistoryServer = HistoryServer()
     external_access: ExternalAccess = ExternalAccess()
     network_policies: NetworkPolicies = NetworkPolicies()
+    security: Security = Security()
     scheduling: Scheduling = Scheduling()
     pipeline_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]*)?$")] = ""
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)

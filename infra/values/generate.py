@@ -28,8 +28,10 @@ MODELS: Final[dict[str, type[Values]]] = {
     "streaming-pipeline": StreamingPipelineValues,
 }
 FLOWS: Final = "docs/how-to/network-policies.md"
-SHARED: Final = "network.tpl"
-"""Helm has no way to share a template but a chart in a chart; links are followed with a warning each."""
+SHARED: Final = {"network.tpl": tuple(MODELS), "clients.tpl": ("history-server", "streaming-pipeline")}
+"""Template -> charts that have it. Helm has no way to share one but a chart in a chart; links are followed with a
+warning each.
+"""
 NOTE = "# Made by `python -m infra.values` from infra/values. These have no default: {}.\n"
 
 
@@ -56,14 +58,15 @@ def generated(charts: Path) -> dict[Path, str]:
     """Return the text of every file that is made, by path."""
     page = charts.parent / FLOWS
     files = {page: with_table(page.read_text())}
-    shared = Path(__file__).with_name(SHARED).read_text()
     for name, model in MODELS.items():
         needed = [str(field.alias) for field in model.model_fields.values() if field.is_required()]
         files[charts / name / "values.schema.json"] = json.dumps(schema(model), indent=2) + "\n"
         files[charts / name / "values.yaml"] = NOTE.format(", ".join(needed)) + yaml.safe_dump(
             defaults(model), sort_keys=False
         )
-        files[charts / name / "templates" / f"_{SHARED}"] = shared
+    for shared, users in SHARED.items():
+        text = Path(__file__).with_name(shared).read_text()
+        files |= {charts / name / "templates" / f"_{shared}": text for name in users}
     return files
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from infra.values.common import NodePort, Port, Resources, Storage, Values
+from infra.values.common import ImageReference, KubernetesName, NodePort, Part, Port, Resources, Storage, Values
 from infra.values.exposure import Exposure
 from infra.values.network import KafkaPolicies
 
@@ -24,6 +24,39 @@ class External(Exposure):
     by: Literal["none", "NodePort", "LoadBalancer"] = "none"
     port: Port = 12092
     node_port: NodePort = 30092
+
+
+class Right(Part):
+    """What a user may do with names; see `effectively_once.operate.grant`."""
+
+    kind: Literal["topic", "group", "transactional_id"]
+    name: Annotated[str, Field(min_length=1)]
+    prefixed: bool = False
+    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS"], ...]
+
+
+class Security(Part):
+    """TLS on every listener, a login for clients, and rights by user.
+
+    Brokers and controllers know each other by certificates of the authority; so does who gives rights. Clients log in
+    by SCRAM-SHA-512. Who is not in `users` may do nothing.
+
+    Attributes:
+        tls_secret: with `ca.crt`, and `keystore.pem`: the key (PKCS#8) and certificate of all nodes, of the name
+            `platform-nodes`, for the names of all nodes and Services.
+        admin_secret: with `ca.crt`, `tls.crt` and `tls.key`, of the name `platform-admin`: who gives rights.
+        users_secret: with a password for each user.
+        users: user -> rights.
+        grant_image: has the library; it runs that job.
+        version: differs when one of the Secrets does: nodes are started anew, and rights are given again.
+    """
+
+    tls_secret: KubernetesName
+    admin_secret: KubernetesName
+    users_secret: KubernetesName
+    users: dict[str, tuple[Right, ...]]
+    grant_image: ImageReference
+    version: str
 
 
 class KafkaValues(Values):
@@ -45,6 +78,7 @@ class KafkaValues(Values):
         controller_resources: of a controller that stands apart.
         storage: of a broker and of a controller.
         termination_grace_s: a broker's clean stop hands over its leaderships.
+        security: None: plain connections without login, from whoever may connect.
         network_policies: who may connect to it.
     """
 
@@ -63,6 +97,7 @@ class KafkaValues(Values):
     controller_resources: Resources = Resources(cpu_request="100m", memory_request="384Mi", memory_limit="640Mi")
     storage: Storage = Storage(size="8Gi")
     termination_grace_s: Annotated[int, Field(ge=1)] = 45
+    security: Security | None = None
     network_policies: KafkaPolicies = KafkaPolicies()
 
     @model_validator(mode="after")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from infra.values.common import KubernetesName, Part, Resources, Storage, Values
+from typing import Annotated
+
+from pydantic import Field
+
+from infra.values.common import ImageReference, KubernetesName, Part, Resources, Storage, Values
 from infra.values.exposure import Exposure
-from infra.values.network import ServerPolicies
+from infra.values.network import ObjectPolicies
 
 
 class External(Part):
@@ -12,6 +16,31 @@ class External(Part):
 
     api: Exposure = Exposure(port=12000, node_port=30900)
     console: Exposure = Exposure(port=12001, node_port=30901)
+
+
+class Folder(Part):
+    """All that lies in a folder of a bucket; see `effectively_once.operate.grant_objects`."""
+
+    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    folder: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]*/)+$")]
+
+
+class Security(Part):
+    """Users with folders of their own. The owner's keys are for the server, and for the Job that gives rights.
+
+    Attributes:
+        users_secret: with the secret key of each user; another one has another name.
+        policies: name -> what it lets read and write.
+        users: access key -> policy. Users of ours that are not named are taken away.
+        folders: those that have to be there before whoever writes into them.
+        grant_image: has the library; it runs that job.
+    """
+
+    users_secret: KubernetesName
+    policies: dict[str, tuple[Folder, ...]]
+    users: dict[str, str]
+    folders: tuple[Folder, ...] = ()
+    grant_image: ImageReference
 
 
 class MinioValues(Values):
@@ -22,6 +51,7 @@ class MinioValues(Values):
         external: access from outside the cluster.
         resources: of the server.
         storage: of the data.
+        security: None: nobody but the owner.
         network_policies: who may connect to it.
     """
 
@@ -29,4 +59,5 @@ class MinioValues(Values):
     external: External = External()
     resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")
     storage: Storage = Storage(size="8Gi")
-    network_policies: ServerPolicies = ServerPolicies()
+    security: Security | None = None
+    network_policies: ObjectPolicies = ObjectPolicies()

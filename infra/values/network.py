@@ -139,6 +139,10 @@ class KafkaPolicies(ServerPolicies, NamePolicies):
     """Of brokers and controllers, which find each other by name."""
 
 
+class ObjectPolicies(ServerPolicies, NamePolicies):
+    """Of the object store; who gives rights finds it by name."""
+
+
 class OperatorPolicies(NamePolicies):
     """Of the Spark operator.
 

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 
 from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
+from infra.values.clients import DatabaseClient, KafkaClient, S3Client
 from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
 from infra.values.network import PipelinePolicies
 
@@ -22,6 +23,7 @@ FIXED_PORTS = ("spark.driver.port", "spark.driver.blockManager.port", "spark.blo
 """Of Spark's own settings; any other way a port would be another one each time."""
 OURS = (
     "AWS_",
+    "KAFKA_",
     "PG",
     "SPARK_",
     "PYTHON",
@@ -52,10 +54,17 @@ class Executors(Part):
 
 
 class EventLog(Part):
-    """Spark's event log, for the history server; `bucket` None takes the pipeline's own."""
+    """Spark's event log, for the history server.
+
+    Attributes:
+        enabled: there is one.
+        bucket: None takes the pipeline's own.
+        folder: below `spark-events/` in it, for this pipeline alone; None: `spark-events/` itself.
+    """
 
     enabled: bool = False
     bucket: BucketName | None = None
+    folder: KubernetesName | None = None
 
 
 class Source(Part):
@@ -94,6 +103,18 @@ class SecretEnvironment(Part):
     version: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
+class SparkSecret(Part):
+    """What driver and executors know each other by, and the password of their page.
+
+    Attributes:
+        secret: of the release's namespace, with `rpc` and `page`.
+        version: differs when these do: driver and executors are started anew.
+    """
+
+    secret: KubernetesName
+    version: str
+
+
 class StreamingPipelineValues(Values):
     """One pipeline.
 
@@ -108,7 +129,11 @@ class StreamingPipelineValues(Values):
         create_resources: of the job that makes bucket, topics and tables; it imports the pipeline's job.
         credentials_secret: Secret of the release's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
         database_secret: likewise with PGUSER and PGPASSWORD, where the settings name a database.
+        kafka_client: how the broker is spoken to.
+        s3: how the object store is spoken to.
+        database_client: how the database is spoken to.
         spark_conf: added to, and winning over, the chart's own.
+        spark_secret: driver and executors encrypt what they say to each other; None: they do not.
         event_log: Spark's event log.
         source: the input topic.
         service: a small HTTP service of the job, in the pipeline's image; None: there is none.
@@ -137,7 +162,11 @@ class StreamingPipelineValues(Values):
     create_resources: Resources = Resources(cpu_request="50m", memory_request="160Mi", memory_limit="512Mi")
     credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
     database_secret: KubernetesName | None = None
+    kafka_client: KafkaClient = KafkaClient()
+    s3: S3Client = S3Client()
+    database_client: DatabaseClient = DatabaseClient()
     spark_conf: dict[str, str] = Field(default_factory=dict)
+    spark_secret: SparkSecret | None = None
     event_log: EventLog = EventLog()
     source: Source = Source()
     service: Service | None = None

@@ -13,16 +13,17 @@ import sys
 import tarfile
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-
-from confluent_kafka.admin import NewTopic
+from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from infra.toolchain.prepare import prepare
 from tests.bench import rates, table
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import LASTING_JVM, MASTERS, Place, open_place
-from tests.bench.s1_events import PARTITIONS, Events, fill
+from tests.bench.s1_events import Events
 
 NOW, BEFORE = "this checkout", "before"
 MODULE, TOPIC, SHARDS, DONE_S = "effectively_once_jobs.user_counts", "against", 2, 300.0
@@ -35,11 +36,9 @@ def arguments(given: argparse.ArgumentParser) -> None:
     given.add_argument("--before", required=True, help="commit, tag or branch")
     given.add_argument("--records", type=int, default=2_000_000)
     given.add_argument("--bytes", type=int, default=100, help="size of a record")
-    given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--epoch-rows", type=int, default=100_000)
-    given.add_argument("--master", choices=sorted(MASTERS), default="cluster")
     given.add_argument("--at-least", type=float, default=None, help="target of the ratio")
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, master="cluster")
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -49,10 +48,7 @@ def measure(asked: argparse.Namespace) -> str:
         "against",
         asked.resume,
         before=commit,
-        records=asked.records,
-        bytes=asked.bytes,
-        rounds=asked.rounds,
-        epoch_rows=asked.epoch_rows,
+        **pick(asked, "records", "bytes", "rounds", "epoch_rows"),
         shards=SHARDS,
         warm_up=WARM_UP,
         master=MASTERS[asked.master],
@@ -61,17 +57,12 @@ def measure(asked: argparse.Namespace) -> str:
     found: dict[str, list[float]] = {NOW: [], BEFORE: []}
     with tempfile.TemporaryDirectory(prefix="before-") as folder, open_place() as place:
         places = {NOW: place, BEFORE: replace(place, toolchain=prepare(place.console, checkout=_files(commit, folder)))}
-        place.create([NewTopic(TOPIC, PARTITIONS, 1)])
-        with place.console.step(f"{asked.records:,} records of {asked.bytes:,} bytes into a topic"):
-            fill(place.endpoints.kafka_bootstrap, TOPIC, Events(asked.records, record_bytes=asked.bytes).values())
+        events = Events(asked.records, record_bytes=asked.bytes)
+        place.fill_topic(TOPIC, events.values(), f"{asked.records:,} records of {asked.bytes:,} bytes")
         for number in range(asked.rounds):
-            for arm in (NOW, BEFORE) if number % 2 else (BEFORE, NOW):
-                sample = kept.find_sample(arm=arm, round=number)
-                if sample is None:
-                    load_before = load()
-                    rate = _once(places[arm], f"{arm.split()[0]}{number}", asked)
-                    sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
-                    kept.sample(arm=arm, round=number, **sample, load_before=load_before)
+            for arm in in_turn((BEFORE, NOW), number):
+                once = partial(_once, places[arm], f"{arm.split()[0]}{number}", asked)
+                sample = kept.take(once, arm=arm, round=number)
                 found[arm].append(sample["rows_per_s"])
                 place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     rows = [[arm, spread(samples)] for arm, samples in found.items()]
@@ -85,16 +76,14 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(text, f"This checkout beside {commit[:9]}", "rows/s", found)
 
 
-def _once(place: Place, name: str, asked: argparse.Namespace) -> rates.Rate:
+def _once(place: Place, name: str, asked: argparse.Namespace) -> dict[str, Any]:
     settings = place.pipeline(name, TOPIC, MODULE, shards=SHARDS, epoch_rows_max=asked.epoch_rows)
     # A setting that is new is unknown to the version before; both have its default.
     given = settings.model_dump_json(exclude_defaults=True, exclude_none=True)
     started = place.driver(name, MODULE, given, master=MASTERS[asked.master])
-    try:
+    with place.ending(started.process, name):
         seen = rates.until_all(lambda: rates.epochs(started.events), asked.records, DONE_S, started.process)
-        return rates.rate(seen, int(asked.records * WARM_UP), asked.records)
-    finally:
-        started.process.kill()
+        return rates.rate(seen, int(asked.records * WARM_UP), asked.records).rounded
 
 
 def _commit(name: str) -> str:

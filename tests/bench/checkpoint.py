@@ -12,6 +12,7 @@ import shutil
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars
 from tests.bench import rates, table
 from tests.bench.checkpoint_job import ROWS, SETTING
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import LASTING_JVM, LOCAL, Place, open_place
 
 OURS_S3, SPARK_S3, SPARK_LOCAL = "MinIO, ours", "MinIO, Spark's default over S3A", "local folder, Spark's default"
@@ -78,9 +80,7 @@ ARMS = {
 def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--batches", type=int, default=120, help=f"of each run, beside {WARM_UP} to warm up")
-    given.add_argument("--rounds", type=int, default=5)
-    given.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, arms=list(ARMS))
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -88,11 +88,9 @@ def measure(asked: argparse.Namespace) -> str:
     kept = Kept.begin(
         "checkpoint",
         asked.resume,
-        batches=asked.batches,
+        **pick(asked, "batches", "rounds", "arms"),
         warm_up=WARM_UP,
         rows=ROWS,
-        rounds=asked.rounds,
-        arms=asked.arms,
         master=LOCAL,
         jvm=LASTING_JVM,
     )
@@ -100,13 +98,9 @@ def measure(asked: argparse.Namespace) -> str:
     steps: dict[str, list[Mapping[str, float]]] = {arm: [] for arm in asked.arms}
     with open_place() as place:
         for number in range(asked.rounds):
-            turn = number % len(asked.arms)
-            for arm in asked.arms[turn:] + asked.arms[:turn]:
-                sample = kept.find_sample(arm=arm, round=number)
-                if sample is None:
-                    load_before = load()
-                    sample = _once(place, ARMS[arm], f"c{number}_{[*ARMS].index(arm)}", asked.batches)
-                    kept.sample(arm=arm, round=number, load_before=load_before, **sample)
+            for arm in in_turn(asked.arms, number):
+                once = partial(_once, place, ARMS[arm], f"c{number}_{[*ARMS].index(arm)}", asked.batches)
+                sample = kept.take(once, arm=arm, round=number)
                 found[arm].append(sample["median_ms"]["triggerExecution"])
                 steps[arm].append(sample["median_ms"])
                 place.console.say(f"  round {number + 1}: {arm}: {found[arm][-1]:,.0f} ms")
@@ -121,14 +115,11 @@ def _once(place: Place, arm: Arm, name: str, batches: int) -> dict[str, Any]:
     settings = {"conf": conf, "s3_endpoint": endpoint, "checkpoint": folder, "batches": wanted}
     class_path = [resolve_jars(Cache(cache_root()), "s3a")] if arm.s3a else []
     started = place.driver(name, "tests.bench.checkpoint_job", json.dumps(settings), class_path=class_path)
-    try:
+    with place.ending(started.process, name):
         rates.until_all(
             lambda: rates.batches(started.events), wanted * ROWS, LEAST_S + wanted * SLOWEST_S, started.process
         )
-    finally:
-        started.process.kill()
-        for left in (Path(_local(place.endpoints, place.scratch, name)), place.scratch / "work" / "spark" / name):
-            shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(_local(place.endpoints, place.scratch, name), ignore_errors=True)
     told = [one["ms"] for one in rates.read_announced(started.events) if one["event"] == "batch"][WARM_UP:wanted]
     each = [ms["triggerExecution"] for ms in told]
     medians = {step: statistics.median(ms.get(step, 0) for ms in told) for step in STEPS}

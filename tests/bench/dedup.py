@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.bench import rates, table
 from tests.bench.dedup_data import SPAN_MS, Batches
 from tests.bench.dedup_step import SHARDS
 from tests.bench.errors import BenchError
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, Started, open_place
 from tests.bench.spark_arm import ROCKSDB
 
@@ -52,10 +53,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
     given.add_argument("--batch", type=int, default=100_000, help="rows of a steady batch")
     given.add_argument("--fill-batch", type=int, default=500_000, help="rows of a batch that fills")
     given.add_argument("--steady", type=int, default=12, help=f"steady batches, the first {SKIPPED} are not counted")
-    given.add_argument("--rounds", type=int, default=5)
-    given.add_argument("--master", choices=sorted(MASTERS), default="local")
-    given.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, master="local", arms=list(ARMS))
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -65,8 +63,7 @@ def measure(asked: argparse.Namespace) -> str:
         "dedup",
         asked.resume,
         **asdict(batches),
-        rounds=asked.rounds,
-        arms=asked.arms,
+        **pick(asked, "rounds", "arms"),
         span_ms=SPAN_MS,
         master=MASTERS[asked.master],
         jvm=LASTING_JVM,
@@ -79,14 +76,9 @@ def measure(asked: argparse.Namespace) -> str:
         with place.console.step(f"{batches.total:,} rows of ids into files"):
             batches.write(data)
         for number in range(asked.rounds):
-            turn = number % len(asked.arms)
-            for arm in asked.arms[turn:] + asked.arms[:turn]:
-                sample = kept.find_sample(arm=arm, round=number)
-                if sample is None:
-                    load_before = load()
-                    run = Run(place, batches, data, f"d{number}_{ARMS[arm]}", MASTERS[asked.master])
-                    sample = _once(run, arm)
-                    kept.sample(arm=arm, round=number, load_before=load_before, **sample)
+            for arm in in_turn(asked.arms, number):
+                run = Run(place, batches, data, f"d{number}_{ARMS[arm]}", MASTERS[asked.master])
+                sample = kept.take(partial(_once, run, arm), arm=arm, round=number)
                 found[arm].append(sample["rows_per_s"])
                 place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     text = _table(found, batches)
@@ -95,7 +87,6 @@ def measure(asked: argparse.Namespace) -> str:
 
 def _once(run: Run, arm: str) -> dict[str, Any]:
     place, batches, name, at = run.place, run.batches, run.name, run.place.endpoints
-    local = place.scratch / "work" / name
     settings = {
         "arm": ARMS[arm],
         "name": name,
@@ -103,23 +94,18 @@ def _once(run: Run, arm: str) -> dict[str, Any]:
         "batches": len(batches.fresh),
         "s3_endpoint": at.s3_endpoint,
         "s3_bucket": at.s3_bucket,
-        "checkpoint": f"s3://{at.s3_bucket}/{name}/checkpoint" if arm == OURS else str(local),
+        "checkpoint": f"s3://{at.s3_bucket}/{name}/checkpoint" if arm == OURS else str(place.scratch / "work" / name),
     }
     started = place.driver(name, "tests.bench.dedup_job", json.dumps(settings), master=run.master)
-    try:
+    with place.ending(started.process, name):
         within_s = LEAST_S + batches.total / SLOWEST_PER_S
         seen = rates.until_all(lambda: rates.batches(started.events), batches.total, within_s, started.process)
         _check(arm, batches, started)
-    finally:
-        started.process.kill()
-        for folder in (local, place.scratch / "work" / "spark" / name):
-            shutil.rmtree(folder, ignore_errors=True)
     steady = rates.rate(seen, batches.live + SKIPPED * batches.rows, batches.total)
     filled = [one for one in seen if one.rows <= batches.live]
     fill_s = (filled[-1].t_ms - filled[0].t_ms) / 1000
     return {
-        "rows_per_s": round(steady.rows_per_s),
-        "measured_s": round(steady.measured_s, 1),
+        **steady.rounded,
         "fill_s_but_first_batch": round(fill_s, 1),
         "seen": [[round(one.t_ms), one.rows] for one in seen],
     }

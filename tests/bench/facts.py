@@ -7,7 +7,7 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,15 @@ class Kept:
     def find_sample(self, **which: Any) -> dict[str, Any] | None:
         """Find the sample with these fields, None when it was not taken yet."""
         return next((one for one in self.samples() if all(one.get(k) == v for k, v in which.items())), None)
+
+    def take(self, measure: Callable[[], dict[str, Any]], **which: Any) -> dict[str, Any]:
+        """Return the sample with these fields: as it was taken before, or taken now, with the load before it."""
+        found = self.find_sample(**which)
+        if found is None:
+            load_before = load()
+            found = measure()
+            self.sample(**which, load_before=load_before, **found)
+        return found
 
     def finish(
         self, text: str, title: str, unit: str, samples: Mapping[str, Sequence[float]], target: float | None = None

@@ -12,14 +12,15 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from infra.toolchain.prepare import default_console
 from tests.bench import table
 from tests.bench.errors import BenchError
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, pick
 
 WITHIN = 1.2
 COSTS: dict[str, dict[str, Any]] = {
@@ -35,24 +36,19 @@ def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--ids", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000], help="live ids")
     given.add_argument("--batch", type=int, default=20_000, help="ids of one epoch and shard")
-    given.add_argument("--rounds", type=int, default=5)
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given)
 
 
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    kept = Kept.begin("flat", asked.resume, ids=asked.ids, batch=asked.batch, rounds=asked.rounds)
+    kept = Kept.begin("flat", asked.resume, **pick(asked, "ids", "batch", "rounds"))
     console = default_console()
     found: dict[str, dict[int, list[float]]] = {cost: {ids: [] for ids in asked.ids} for cost in COSTS}
     memory: dict[int, float] = {}
     for number in range(asked.rounds):
         for ids in asked.ids:
-            sample = kept.find_sample(ids=ids, round=number)
-            if sample is None:
-                load_before = load()
-                with console.step(f"round {number + 1}: {ids:,} ids"):
-                    sample = {"lines": _lines(ids, asked.batch)}
-                kept.sample(ids=ids, round=number, load_before=load_before, **sample)
+            with console.step(f"round {number + 1}: {ids:,} ids"):
+                sample = kept.take(partial(_once, ids, asked.batch), ids=ids, round=number)
             for cost, fields in COSTS.items():
                 found[cost][ids].append(1e9 / float(_line(sample["lines"], fields)["ids_per_s"]))
             memory[ids] = _line(sample["lines"], {"case": "memory"})["bytes_per_id"]
@@ -61,12 +57,12 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(text, "Cost of an id, whole epoch of the catalog", "ns", whole)
 
 
-def _lines(ids: int, batch: int) -> list[dict[str, Any]]:
+def _once(ids: int, batch: int) -> dict[str, Any]:
     words = [sys.executable, "-m", "tests.bench", "catalog", "--ids", str(ids), "--batch", str(batch)]
     done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"{ids:,} ids: the catalog's process ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return {"lines": [json.loads(line) for line in done.stdout.splitlines()]}
 
 
 def _line(lines: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> Mapping[str, Any]:

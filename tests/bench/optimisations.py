@@ -8,28 +8,24 @@ records are those of Spark's event log. Answers of all variants are compared wit
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-
-from confluent_kafka.admin import NewTopic
 
 from tests.bench.facts import PLANS, Kept
 from tests.bench.optimisations_runs import PARTS, done, epochs, queries
 from tests.bench.optimisations_table import EPOCH, QUERY, plans, text
+from tests.bench.options import add_common, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, open_place
 from tests.bench.s1_arms import LATENESS_MS, TOPIC
-from tests.bench.s1_events import PARTITIONS, Events, fill
+from tests.bench.s1_events import Events
 
 
 def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--records", type=int, default=1_000_000)
     given.add_argument("--users", type=int, nargs="+", default=[1_000, 100_000])
-    given.add_argument("--rounds", type=int, default=5, help="of the query")
     given.add_argument("--pipeline-rounds", type=int, default=3, help="of the pipeline, with the first of --users")
     given.add_argument("--epoch-rows", type=int, default=100_000)
-    given.add_argument("--master", choices=sorted(MASTERS), default="local")
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
     given.add_argument("--finish", action="store_true", help="with --resume: the table of the rounds that are there")
+    add_common(given, master="local")
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -37,12 +33,8 @@ def measure(asked: argparse.Namespace) -> str:
     kept = Kept.begin(
         "optimisations",
         asked.resume,
-        records=asked.records,
-        users=asked.users,
-        rounds=asked.rounds,
-        pipeline_rounds=asked.pipeline_rounds,
+        **pick(asked, "records", "users", "rounds", "pipeline_rounds", "epoch_rows"),
         parts=PARTS,
-        epoch_rows=asked.epoch_rows,
         lateness_ms=LATENESS_MS,
         jvm=LASTING_JVM,
         heap_mib=HEAP_MIB,
@@ -64,9 +56,7 @@ def _measure(kept: Kept, asked: argparse.Namespace) -> None:
             if done(kept, part, users, range(rounds[part])):
                 continue
             events = Events(asked.records, users)
-            place.create([NewTopic(TOPIC, PARTITIONS, 1)])
-            with place.console.step(f"{events.records:,} events of {users:,} users into a topic"):
-                fill(place.endpoints.kafka_bootstrap, TOPIC, events.values())
+            place.fill_topic(TOPIC, events.values(), f"{events.records:,} events of {users:,} users")
             if part == QUERY:
                 queries(kept, place, events, asked)
             else:

@@ -15,6 +15,7 @@ from tests.bench.facts import Kept, load
 from tests.bench.optimisations_table import EPOCH, QUERY
 from tests.bench.optimised import VARIANTS
 from tests.bench.optimised_job import group
+from tests.bench.options import in_turn
 from tests.bench.place import MASTERS, Place
 from tests.bench.s1_arms import OURS, TOPIC, Run, run_arm
 from tests.bench.s1_events import Events
@@ -102,8 +103,7 @@ def compare(told: Sequence[dict[str, Any]], truth: dict[int, int]) -> None:
 def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) -> None:
     """All rounds of the pipeline; a driver of its own each time."""
     for number in range(asked.pipeline_rounds):
-        turn = number % len(EPOCHS)
-        for arm in [*EPOCHS][turn:] + [*EPOCHS][:turn]:
+        for arm in in_turn([*EPOCHS], number):
             if kept.find_sample(part=EPOCH, users=events.users, arm=arm, round=number) is not None:
                 continue
             before = load()

@@ -27,6 +27,7 @@ TITLES = {
     "dedup": "Deduplication alone, beside Spark's",
     "flat": "The dedup catalog as live ids grow",
     "state": "State of windows: in the ledger, or in Spark",
+    "held": "A held watermark",
     "optimisations": "Fusion and combiner lifting",
     "checkpoint": "A trivial batch with our checkpoint manager",
     "restart": "From a killed driver to the next epoch",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from infra.embedded.process import Child
 from infra.embedded.spark import LASTING_JVM_OPTIONS, SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import Toolchain, default_console, prepare
+from tests.bench.s1_events import PARTITIONS, fill
 from tests.harness.adapters.topics import LARGE
 
 ADMIN_S = 30.0
@@ -63,6 +65,24 @@ class Place:
         """Delete topics."""
         for future in self.admin.delete_topics(list(topics)).values():
             future.result(ADMIN_S)
+
+    def fill_topic(self, topic: str, values: Iterable[bytes], says: str) -> int:
+        """Create a topic, send all values to it, and return how many bytes they have; `says` is what they are."""
+        self.create([NewTopic(topic, PARTITIONS, 1)])
+        with self.console.step(f"{says} into a topic"):
+            return fill(self.endpoints.kafka_bootstrap, topic, values)
+
+    @contextmanager
+    def ending(self, process: Child, name: str, topics: Sequence[str] = ()) -> Iterator[None]:
+        """End a process of that name with the block, and give the disk back: its topics, and its folders."""
+        try:
+            yield
+        finally:
+            process.kill()
+            if topics:
+                self.delete(topics)
+            for folder in (self.scratch / "work" / name, self.scratch / "work" / "spark" / name):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def pipeline(self, name: str, topic: str, job: str, **changes: object) -> PipelineSettings:
         """Settings of a pipeline on this stack, with the sinks of user counts; its topics are created."""

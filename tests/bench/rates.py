@@ -28,6 +28,11 @@ class Rate:
     rows_per_s: float
     measured_s: float
 
+    @property
+    def rounded(self) -> dict[str, float]:
+        """As a sample is kept."""
+        return {"rows_per_s": round(self.rows_per_s), "measured_s": round(self.measured_s, 1)}
+
 
 def rate(seen: Sequence[Seen], warm_up: int, total: int) -> Rate:
     """Measure between the first moment with `warm_up` rows and the first one with all `total` rows.

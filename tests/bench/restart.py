@@ -8,25 +8,24 @@ half of the records of that epoch are copies of the oldest ids, and have to be f
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-from confluent_kafka.admin import NewTopic
 
 from infra.embedded.class_archive import class_archive
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS, JVM_OPTIONS
 from tests.bench import rates, table
 from tests.bench.errors import BenchError
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, pick
 from tests.bench.place import Place, Started, open_place
-from tests.bench.s1_events import PARTITIONS, WINDOW_MS, Events, fill, value
+from tests.bench.s1_events import WINDOW_MS, Events, fill, value
 
 MODULE = "effectively_once_jobs.user_counts"
 SHARDS, EPOCH_ROWS = 2, 200_000
@@ -58,9 +57,8 @@ class Filled:
 def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--live", type=int, nargs="+", default=[1_000_000, 10_000_000], help="live ids")
-    given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--ours", default=MODULE, help="module of our job")
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given)
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -68,9 +66,7 @@ def measure(asked: argparse.Namespace) -> str:
     kept = Kept.begin(
         "restart",
         asked.resume,
-        live=asked.live,
-        rounds=asked.rounds,
-        ours=asked.ours,
+        **pick(asked, "live", "rounds", "ours"),
         epoch_rows=EPOCH_ROWS,
         executors=EXECUTORS,
         jvm=JVM_OPTIONS,
@@ -95,10 +91,8 @@ def _rounds(kept: Kept, place: Place, live: int, asked: argparse.Namespace) -> l
         return known
     filled = _fill(place, live, asked.ours)
     for number in range(len(known), asked.rounds):
-        load_before = load()
-        steps = _once(filled, number + 1, asked.ours)
-        kept.sample(live=live, round=number, steps_s=steps, load_before=load_before)
-        known.append(steps)
+        once = partial(_once, filled, number + 1, asked.ours)
+        known.append(kept.take(once, live=live, round=number)["steps_s"])
     return known
 
 
@@ -106,36 +100,29 @@ def _fill(place: Place, live: int, module: str) -> Filled:
     """Fill a pipeline with JVMs for throughput; its last epoch is a small one, for it is repeated after a kill."""
     name = f"r{live}"
     events = Events(live, duplicates=0.0)
-    place.create([NewTopic(name, PARTITIONS, 1)])
-    with place.console.step(f"{live:,} events into a topic"):
-        fill(place.endpoints.kafka_bootstrap, name, events.values())
+    place.fill_topic(name, events.values(), f"{live:,} events")
     settings = place.pipeline(
         name, name, module, shards=SHARDS, epoch_rows_max=EPOCH_ROWS, lateness_ms=LATENESS_MS, window_ms=WINDOW_MS
     ).model_dump_json()
     filled = Filled(place, name, events, settings, class_archive(place.toolchain, place.console))
     started = place.driver(f"{name}-fill", module, settings)
-    try:
-        within_s = LEAST_S + live / SLOWEST_PER_S
-        with place.console.step(f"{live:,} live ids"):
-            rates.until_all(lambda: rates.epochs(started.events), live, within_s, started.process)
-            filled.send(0)
-            rates.until_all(lambda: rates.epochs(started.events), live + NEW + COPIES, within_s, started.process)
-    finally:
-        _kill(place, started, f"{name}-fill")
+    within_s = LEAST_S + live / SLOWEST_PER_S
+    with place.ending(started.process, f"{name}-fill"), place.console.step(f"{live:,} live ids"):
+        rates.until_all(lambda: rates.epochs(started.events), live, within_s, started.process)
+        filled.send(0)
+        rates.until_all(lambda: rates.epochs(started.events), live + NEW + COPIES, within_s, started.process)
     return filled
 
 
-def _once(filled: Filled, number: int, module: str) -> dict[str, float]:
+def _once(filled: Filled, number: int, module: str) -> dict[str, Any]:
     """Send a few records, start the driver, and return when it had come how far, in seconds after its start."""
     filled.send(number)
     name = f"{filled.name}-{number}"
     began_ms = time.time() * 1000
     started = filled.place.quick_driver(name, module, filled.settings, filled.class_archive)
-    try:
+    with filled.place.ending(started.process, name):
         wait_for("an epoch that is not a repeat", RESTART_S, lambda: _fresh(started) is not None, started.process)
         told = rates.read_announced(started.events)
-    finally:
-        _kill(filled.place, started, name)
     fresh = _fresh(started)
     assert fresh is not None
     # The oldest ids were sent again: whoever does not know them would be up sooner.
@@ -150,7 +137,8 @@ def _once(filled: Filled, number: int, module: str) -> dict[str, float]:
         next(one for one in epochs if one["state"] == "published"),
         fresh,
     )
-    return {step: round((one["t"] - began_ms) / 1000, 2) for step, one in zip(STEPS, moments, strict=True)}
+    steps_s = {step: round((one["t"] - began_ms) / 1000, 2) for step, one in zip(STEPS, moments, strict=True)}
+    return {"steps_s": steps_s}
 
 
 def _fresh(started: Started) -> dict[str, Any] | None:
@@ -158,11 +146,6 @@ def _fresh(started: Started) -> dict[str, Any] | None:
         one for one in rates.read_announced(started.events) if one["event"] == "epoch" and one["state"] == "published"
     ]
     return next((one for one in published if not one["repeat"]), None)
-
-
-def _kill(place: Place, started: Started, name: str) -> None:
-    started.process.kill()
-    shutil.rmtree(place.scratch / "work" / "spark" / name, ignore_errors=True)
 
 
 def _table(found: Mapping[str, list[dict[str, float]]], totals: Mapping[str, Sequence[float]]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
-from infra.embedded.process import Child, wait_for
+from infra.embedded.process import wait_for
 from tests.bench import counts, rates, s1_streams
 from tests.bench.place import Place
 from tests.bench.rates import Seen
@@ -63,11 +62,9 @@ def _ours(run: Run, compare: bool) -> tuple[list[Seen], int]:
     )
     started = run.place.driver(run.name, run.module, settings.model_dump_json(), master=run.master, conf=run.conf)
     output = f"{run.name}.user_counts"
-    try:
+    with run.place.ending(started.process, run.name, [output]):
         seen = rates.until_all(lambda: rates.epochs(started.events), run.events.records, run.within_s, started.process)
         return seen, _compare(run, OURS, output, compare)
-    finally:
-        _away(run, started.process, [output])
 
 
 def _spark(run: Run, compare: bool) -> tuple[list[Seen], int]:
@@ -85,11 +82,9 @@ def _spark(run: Run, compare: bool) -> tuple[list[Seen], int]:
     started = run.place.driver(
         run.name, "tests.bench.s1_spark_job", json.dumps(settings), master=run.master, conf=run.conf
     )
-    try:
+    with run.place.ending(started.process, run.name, [output]):
         seen = rates.until_all(lambda: rates.batches(started.events), run.events.records, run.within_s, started.process)
         return seen, _compare(run, SPARK, output, compare)
-    finally:
-        _away(run, started.process, [output])
 
 
 def _streams(run: Run, compare: bool) -> tuple[list[Seen], int]:
@@ -103,12 +98,10 @@ def _streams(run: Run, compare: bool) -> tuple[list[Seen], int]:
         seen.append(job.progress(run.place.admin, run.events.records, lambda: time.time() * 1000))
         return seen[-1].rows >= run.events.records
 
-    try:
+    with run.place.ending(process, run.name, [output, *job.topics()]):
         wait_for(f"{run.events.records:,} rows", run.within_s, all_seen, process)
         steps = [now for before, now in zip([Seen(0, 0), *seen], seen, strict=False) if now.rows > before.rows]
         return steps, _compare(run, STREAMS, output, compare)
-    finally:
-        _away(run, process, [output, *job.topics()])
 
 
 ARMS: dict[str, Callable[[Run, bool], tuple[list[Seen], int]]] = {OURS: _ours, SPARK: _spark, STREAMS: _streams}
@@ -118,10 +111,8 @@ def run_arm(run: Run, arm: str, *, compare: bool) -> dict[str, Any]:
     """Run one arm; rows per second after the warm-up, and what they were counted from."""
     seen, windows = ARMS[arm](run, compare)
     total = run.events.records
-    rate = rates.rate(seen, int(total * WARM_UP), total)
     return {
-        "rows_per_s": round(rate.rows_per_s),
-        "measured_s": round(rate.measured_s, 1),
+        **rates.rate(seen, int(total * WARM_UP), total).rounded,
         "windows_compared": windows,
         "seen": [[round(one.t_ms), one.rows] for one in seen],
     }
@@ -138,11 +129,3 @@ def _compare(run: Run, arm: str, output: str, compare: bool) -> int:
     if windows == 0:
         run.place.console.say(f"  {arm}: no window is closed, so its counts are not compared: use smaller --batch-rows")
     return windows
-
-
-def _away(run: Run, process: Child, topics: list[str]) -> None:
-    """End it, and give the disk back."""
-    process.kill()
-    run.place.delete(topics)
-    for folder in (run.place.scratch / "work" / run.name, run.place.scratch / "work" / "spark" / run.name):
-        shutil.rmtree(folder, ignore_errors=True)

@@ -7,14 +7,14 @@ fresh pipeline. A sample is rows per second from the end of a warm-up (a quarter
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-
-from confluent_kafka.admin import NewTopic
+from functools import partial
+from typing import Any
 
 from tests.bench import rates, table
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import LASTING_JVM, MASTERS, Place, open_place
-from tests.bench.s1_events import PARTITIONS, Events, fill
+from tests.bench.s1_events import Events
 
 PLAIN, CATALOG, EXACTLY = "plain Spark, at least once", "at least once, with the catalog", "exactly once"
 ARMS = {
@@ -33,10 +33,8 @@ def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--records", type=int, default=800_000)
     given.add_argument("--bytes", type=int, nargs="+", default=list(SIZES), help="sizes of a record")
-    given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--epoch-rows", type=int, default=EPOCH_ROWS)
-    given.add_argument("--master", choices=sorted(MASTERS), default="cluster")
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, master="cluster")
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -44,10 +42,7 @@ def measure(asked: argparse.Namespace) -> str:
     kept = Kept.begin(
         "semantics",
         asked.resume,
-        records=asked.records,
-        bytes=asked.bytes,
-        rounds=asked.rounds,
-        epoch_rows=asked.epoch_rows,
+        **pick(asked, "records", "bytes", "rounds", "epoch_rows"),
         shards=SHARDS,
         warm_up=WARM_UP,
         master=MASTERS[asked.master],
@@ -57,18 +52,12 @@ def measure(asked: argparse.Namespace) -> str:
     with open_place() as place:
         for size in asked.bytes:
             events = Events(asked.records, record_bytes=size)
-            place.create([NewTopic(f"bench{size}", PARTITIONS, 1)])
-            with place.console.step(f"{asked.records:,} records of {size:,} bytes into a topic"):
-                fill(place.endpoints.kafka_bootstrap, f"bench{size}", events.values())
+            place.fill_topic(f"bench{size}", events.values(), f"{asked.records:,} records of {size:,} bytes")
         for number in range(asked.rounds):
             for size in asked.bytes:
-                for arm in [*ARMS][number % len(ARMS) :] + [*ARMS][: number % len(ARMS)]:
-                    sample = kept.find_sample(arm=arm, bytes=size, round=number)
-                    if sample is None:
-                        load_before = load()
-                        rate = _once(place, arm, size, number, asked)
-                        sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
-                        kept.sample(arm=arm, bytes=size, round=number, **sample, load_before=load_before)
+                for arm in in_turn([*ARMS], number):
+                    once = partial(_once, place, arm, size, number, asked)
+                    sample = kept.take(once, arm=arm, bytes=size, round=number)
                     found[size][arm].append(sample["rows_per_s"])
                     place.console.say(f"  round {number + 1}, {size} bytes: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     text = "\n\n".join(f"Records of {size:,} bytes\n\n{_table(arms)}" for size, arms in found.items())
@@ -76,18 +65,16 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(text, "What exactly-once costs", "rows/s", named)
 
 
-def _once(place: Place, arm: str, size: int, number: int, asked: argparse.Namespace) -> rates.Rate:
+def _once(place: Place, arm: str, size: int, number: int, asked: argparse.Namespace) -> dict[str, Any]:
     module, semantics = ARMS[arm]
     name = f"b{number}_{size}_{[*ARMS].index(arm)}"
     settings = place.pipeline(
         name, f"bench{size}", module, shards=SHARDS, epoch_rows_max=asked.epoch_rows, semantics=semantics
     )
     started = place.driver(name, module, settings.model_dump_json(), master=MASTERS[asked.master])
-    try:
+    with place.ending(started.process, name):
         seen = rates.until_all(lambda: rates.epochs(started.events), asked.records, DONE_S, started.process)
-        return rates.rate(seen, int(asked.records * WARM_UP), asked.records)
-    finally:
-        started.process.kill()
+        return rates.rate(seen, int(asked.records * WARM_UP), asked.records).rounded
 
 
 def _table(found: dict[str, list[float]]) -> str:

@@ -7,16 +7,15 @@ differs is who counts. A sample is rows per second after a warm-up, as in the ca
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-
-from confluent_kafka.admin import NewTopic
+from functools import partial
 
 from tests.bench import table
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, open_place
 from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm
 from tests.bench.s1_arms import OURS as LIBRARY
-from tests.bench.s1_events import PARTITIONS, Events, fill
+from tests.bench.s1_events import Events
 
 LEDGER, SPARK = "ledger state", "Spark state"
 JOBS = {LEDGER: "tests.bench.s1_job", SPARK: "tests.bench.s1_state_job"}
@@ -30,10 +29,8 @@ def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="users")
     given.add_argument("--records", type=int, default=2_000_000)
-    given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--batch-rows", type=int, default=250_000, help="rows of an epoch")
-    given.add_argument("--master", choices=sorted(MASTERS), default="local")
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, master="local")
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -41,11 +38,8 @@ def measure(asked: argparse.Namespace) -> str:
     kept = Kept.begin(
         "state",
         asked.resume,
-        keys=asked.keys,
-        records=asked.records,
-        rounds=asked.rounds,
+        **pick(asked, "keys", "records", "rounds", "batch_rows"),
         warm_up=WARM_UP,
-        batch_rows=asked.batch_rows,
         shards=SHARDS,
         lateness_ms=LATENESS_MS,
         jvm=LASTING_JVM,
@@ -65,19 +59,13 @@ def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: d
     events = Events(asked.records, keys)
     taken = [kept.find_sample(keys=keys, arm=arm, round=number) for arm in JOBS for number in range(asked.rounds)]
     if None in taken:
-        place.create([NewTopic(TOPIC, PARTITIONS, 1)])
-        with place.console.step(f"{events.records:,} events of {keys:,} users into a topic"):
-            fill(place.endpoints.kafka_bootstrap, TOPIC, events.values())
+        place.fill_topic(TOPIC, events.values(), f"{events.records:,} events of {keys:,} users")
     for number in range(asked.rounds):
-        # Each arm is the first one of a round as often as the other.
-        for arm in [*JOBS][:: -1 if number % 2 else 1]:
-            sample = kept.find_sample(keys=keys, arm=arm, round=number)
-            if sample is None:
-                load_before = load()
-                name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
-                run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
-                sample = run_arm(run, LIBRARY, compare=number == 0)
-                kept.sample(keys=keys, arm=arm, round=number, load_before=load_before, **sample)
+        for arm in in_turn([*JOBS], number):
+            name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
+            run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
+            once = partial(run_arm, run, LIBRARY, compare=number == 0)
+            sample = kept.take(once, keys=keys, arm=arm, round=number)
             found[_name(arm, keys)].append(sample["rows_per_s"])
             place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     if None in taken:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+from functools import partial
 from math import inf
-from pathlib import Path
-
-from confluent_kafka.admin import NewTopic
 
 from tests.bench import s1_streams, table
-from tests.bench.facts import Kept, load, spread
+from tests.bench.facts import Kept, spread
+from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, open_place
 from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, WARM_UP, Run, run_arm
-from tests.bench.s1_events import PARTITIONS, Events, fill
+from tests.bench.s1_events import PARTITIONS, Events
 from tests.bench.spark_arm import ROCKSDB
 
 TARGETS = {SPARK: table.Target(at_least=2.0), STREAMS: table.Target(at_least=1.5)}
@@ -31,13 +30,10 @@ def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
     given.add_argument("--records", type=int, default=4_000_000)
     given.add_argument("--users", type=int, default=100_000)
-    given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--batch-rows", type=int, default=500_000, help="rows of our epoch, and of a batch of Spark")
-    given.add_argument("--master", choices=sorted(MASTERS), default="local", help="of both Spark arms")
     given.add_argument("--ours", default=None, help=f"module of our job; {OWN_JOB} where it is, else {PACKAGED_JOB}")
     given.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="settings of Spark, for both arms")
-    given.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    add_common(given, master="local", arms=list(ARMS))
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -48,17 +44,13 @@ def measure(asked: argparse.Namespace) -> str:
     kept = Kept.begin(
         "streams",
         asked.resume,
-        records=asked.records,
-        users=asked.users,
-        rounds=asked.rounds,
+        **pick(asked, "records", "users", "rounds", "batch_rows", "arms"),
         ours=module,
-        batch_rows=asked.batch_rows,
         warm_up=WARM_UP,
         shards=SHARDS,
         lateness_ms=LATENESS_MS,
         jvm=LASTING_JVM,
         master=MASTERS[asked.master],
-        arms=asked.arms,
         streams_threads=s1_streams.THREADS,
         streams_commit_ms=s1_streams.COMMIT_MS,
         streams_cache_mib=s1_streams.CACHE_MIB,
@@ -69,40 +61,20 @@ def measure(asked: argparse.Namespace) -> str:
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     shortest_s = inf
     with open_place() as place:
-        place.create([NewTopic(TOPIC, PARTITIONS, 1)])
-        with place.console.step(f"{events.records:,} events into a topic"):
-            bytes_each = fill(place.endpoints.kafka_bootstrap, TOPIC, events.values()) / events.records
+        bytes_each = place.fill_topic(TOPIC, events.values(), f"{events.records:,} events") / events.records
         for number in range(asked.rounds):
-            # Each arm is the first one of a round as often as the others.
-            turn = number % len(asked.arms)
-            for arm in asked.arms[turn:] + asked.arms[:turn]:
-                before = kept.find_sample(arm=arm, round=number)
-                if before is None:
-                    run = Run(
-                        place,
-                        events,
-                        f"s{number}_{[*ARMS].index(arm)}",
-                        asked.batch_rows,
-                        MASTERS[asked.master],
-                        module,
-                        conf,
-                    )
-                    before = _sample(kept, run, arm, number)
-                found[arm].append(before["rows_per_s"])
-                shortest_s = min(shortest_s, before["measured_s"])
-                place.console.say(f"  round {number + 1}: {arm}: {before['rows_per_s']:,.0f} rows/s")
+            for arm in in_turn(asked.arms, number):
+                name = f"s{number}_{[*ARMS].index(arm)}"
+                run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], module, conf)
+                # Counts are compared once: reading them back takes as long as a run.
+                sample = kept.take(partial(run_arm, run, arm, compare=number == 0), arm=arm, round=number)
+                found[arm].append(sample["rows_per_s"])
+                shortest_s = min(shortest_s, sample["measured_s"])
+                place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     text = _table(found, events, bytes_each, module)
     if shortest_s < ENOUGH_S:
         text += f"\n\nTOO SHORT: one arm was measured for {shortest_s:.1f} s only. Take more records."
     return kept.finish(text, "S1: events per user and minute", "rows/s", found)
-
-
-def _sample(kept: Kept, run: Run, arm: str, number: int) -> dict[str, float]:
-    load_before = load()
-    # Counts are compared once: reading them back takes as long as a run.
-    sample = run_arm(run, arm, compare=number == 0)
-    kept.sample(arm=arm, round=number, load_before=load_before, **sample)
-    return sample
 
 
 def _table(found: dict[str, list[float]], events: Events, bytes_each: float, module: str) -> str:

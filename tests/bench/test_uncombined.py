@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from effectively_once import Count, Sum
 from effectively_once.state import windows as state
-from effectively_once.state.aggregates import Aggregate
+from effectively_once.state.accumulators import accumulators
 from effectively_once.state.lateness import Windows
 from infra.cluster.access import CHECKOUT
 
@@ -36,7 +36,6 @@ def test_a_worker_that_is_handed_another_pipeline_does() -> None:
 
 
 def test_rows_come_to_the_same_aggregates_before_the_shuffle_or_behind_it() -> None:
-    values: dict[str, Aggregate] = {"count": Count(), "sum": Sum("cents")}
     windows = Windows(60_000, 0)
     rows = pa.table(
         {
@@ -45,8 +44,9 @@ def test_rows_come_to_the_same_aggregates_before_the_shuffle_or_behind_it() -> N
             "cents": pa.array([5, 7, 11, 13], pa.int64()),
         }
     )
-    each = state.placed(rows, "user", values, windows)
+    values = accumulators({"count": Count(), "sum": Sum("cents")}, rows.schema)
+    each = state.placed(rows, ("user",), values, windows)
     assert (each.num_rows, each["count"].to_pylist()) == (4, [1, 1, 1, 1])
-    combined = state.partial(rows, "user", values, windows)
+    combined = state.partial(rows, ("user",), values, windows)
     assert combined.num_rows == 3
     assert state.grouped(each, state.merges(values)).equals(combined)

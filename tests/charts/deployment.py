@@ -28,30 +28,33 @@ KINDS: Final = {
     "postgres": flows.RESULT_STORE,
     "spark-operator": flows.OPERATOR,
     "history-server": flows.HISTORY,
+    "minio-grant": flows.OBJECT_GRANT,
 }
 STRANGER, METADATA_ADDRESS, FOREIGN, ADDRESS = "stranger", "metadata of a cloud", "pod of others", "address outside"
 API_IP: Final = "172.18.0.2"
 PAYMENTS, GATEWAYS, ELSEWHERE, SYSTEM = "payments", "gateways", "elsewhere", "kube-system"
-LAPTOP, TEAM = "laptop", "team"
+LAPTOP, TEAM, SECURED = "laptop", "team", "secured"
+# With everything that a setting opens, but for the ways in from outside.
+_TEAM: Final[dict[str, Any]] = {
+    "profile": "production",
+    "network_policies": {"api_server": [f"{API_IP}/32"]},
+    "kafka": {"clients": [GATEWAYS]},
+    "object_store": {"clients": [GATEWAYS]},
+    "result_store": {"clients": [GATEWAYS]},
+    "pipelines": {
+        "user_counts": {"service": {"module": "own.answers"}},
+        "clicks": {
+            "job": "own.clicks",
+            "result_store": True,
+            "service": {"module": "own.answers"},
+            "egress": [{"namespace": PAYMENTS, "ports": [8080]}],
+        },
+    },
+}
 WANTED: Final = {
     LAPTOP: settings(profile="ci", pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}}),
-    # With everything that a setting opens, but for the ways in from outside.
-    TEAM: settings(
-        profile="production",
-        network_policies={"api_server": [f"{API_IP}/32"]},
-        kafka={"clients": [GATEWAYS]},
-        object_store={"clients": [GATEWAYS]},
-        result_store={"clients": [GATEWAYS]},
-        pipelines={
-            "user_counts": {"service": {"module": "own.answers"}},
-            "clicks": {
-                "job": "own.clicks",
-                "result_store": True,
-                "service": {"module": "own.answers"},
-                "egress": [{"namespace": PAYMENTS, "ports": [8080]}],
-            },
-        },
-    ),
+    TEAM: settings(**_TEAM),
+    SECURED: settings(**_TEAM, security={"kafka": True, "spark": True, "object_store": True}),
 }
 
 
@@ -147,6 +150,8 @@ def _marks(wanted: Settings) -> Iterator[str]:
         (wanted.external_access.object_store.by != "none", flows.OBJECTS_OUTSIDE),
         (wanted.external_access.console.by != "none", flows.CONSOLE_OUTSIDE),
         (wanted.external_access.history_server.by != "none", flows.HISTORY_OUTSIDE),
+        (wanted.security.kafka, flows.KAFKA_SECURED),
+        (wanted.security.object_store, flows.OBJECTS_SECURED),
         (wanted.kafka.clients, flows.KAFKA_CLIENTS),
         (wanted.object_store.clients, flows.OBJECT_CLIENTS),
         (wanted.result_store.clients, flows.RESULT_CLIENTS),
@@ -172,6 +177,7 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
 def _pod(namespace: str, labels: dict[str, str], ip: str) -> Endpoint:
     part = labels.get("spark-role") or labels.get(COMPONENT)
     kinds = {"create": flows.CREATE, "service": flows.SERVICE, "controller": flows.CONTROLLER}
+    kinds["grant"] = flows.KAFKA_GRANT
     kind = {"driver": flows.DRIVER, "executor": flows.EXECUTOR, **kinds}.get(part or "") or KINDS[labels[NAME]]
     return Endpoint(kind, ip, namespace, labels, labels.get("effectively-once/pipeline", "platform"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 from infra.values import flows
@@ -13,20 +14,24 @@ from tests.charts.policies import EGRESS, INGRESS, Asked, Endpoint, Object, isol
 
 PORTS: Final = (
     *(22, 80, 443, 4040, 5432, 6443, 7078, 7079, 7080, 8080, 8081),
-    *(9000, 9001, 9092, 9093, 9095, 9404, 10250, 18080),
+    *(9000, 9001, 9092, 9093, 9094, 9095, 9404, 10250, 18080),
 )
 ASKED: Final[list[Asked]] = [*((port, "TCP") for port in (*PORTS, 53)), *((port, "UDP") for port in (53, 443, 9092))]
 
 
 def meant(there: Deployment, way: str, source: Endpoint, target: Endpoint, asked: Asked) -> bool:
     """Whether the table has it, as one side sees it: that of the target (INGRESS), or of the source (EGRESS)."""
-    return any(_meant(there, one, way, (source, target), asked) for one in FLOWS)
+    return any(_meant(there, one, way, source, target) for one in _on(asked))
 
 
-def _meant(there: Deployment, flow: Flow, way: str, sides: tuple[Endpoint, Endpoint], asked: Asked) -> bool:
-    (source, target), (port, protocol) = sides, asked
-    if protocol not in flow.protocols or port not in (flow.ports or (8080,)):
-        return False
+@cache
+def _on(asked: Asked) -> list[Flow]:
+    """Flows that use a port; looked up for every pair of pods and every mutant of a policy."""
+    port, protocol = asked
+    return [one for one in FLOWS if protocol in one.protocols and port in (one.ports or (8080,))]
+
+
+def _meant(there: Deployment, flow: Flow, way: str, source: Endpoint, target: Endpoint) -> bool:
     # What a pipeline itself has or has not, its own pods are held to, and not the server that they do not go to.
     own = {flows.TABLES, flows.EGRESS}
     if flow.when and flow.when not in there.marks | source.marks and not (flow.when in own and way == INGRESS):

@@ -8,9 +8,11 @@ from effectively_once.pipeline.settings import PipelineSettings
 from infra.values.common import Storage, Toleration, Values
 from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues
-from infra.values.kafka import External, KafkaValues
+from infra.values.kafka import External, KafkaValues, Right
+from infra.values.kafka import Security as KafkaSecurity
 from infra.values.minio import External as MinioExternal
-from infra.values.minio import MinioValues
+from infra.values.minio import Folder, MinioValues
+from infra.values.minio import Security as MinioSecurity
 from infra.values.postgres import PostgresValues
 from infra.values.spark_operator import SparkOperatorValues
 from infra.values.streaming_pipeline import EventLog, StreamingPipelineValues
@@ -24,6 +26,21 @@ COMMON: dict[str, Any] = {
     "node_selector": {"disk": "fast"},
     "tolerations": (Toleration(key="stream", operator="Exists", effect="NoSchedule"),),
 }
+KAFKA_SECURITY = KafkaSecurity(
+    tls_secret="kafka-tls",
+    admin_secret="kafka-admin",
+    users_secret="kafka-users",
+    users={"orders": (Right(kind="topic", name="orders.", prefixed=True, operations=("READ", "WRITE")),)},
+    grant_image="registry.example/spark:1",
+    version="0-0",
+)
+MINIO_SECURITY = MinioSecurity(
+    users_secret="minio-users-0",
+    policies={"orders": (Folder(bucket="lake", folder="orders/"),)},
+    users={"orders-0": "orders"},
+    folders=(Folder(bucket="lake", folder="spark-events/orders/"),),
+    grant_image="registry.example/spark:1",
+)
 
 
 def pipeline(**changes: Any) -> StreamingPipelineValues:
@@ -57,6 +74,7 @@ EACH: dict[str, tuple[str, Values]] = {
         KafkaValues(**COMMON, nodes=3, storage=Storage(size="20Gi", storage_class="ssd", retain=True)),
     ),
     "kafka-3+3": ("kafka", KafkaValues(**COMMON, nodes=3, controllers=3)),
+    "kafka-secured": ("kafka", KafkaValues(**COMMON, security=KAFKA_SECURITY)),
     "minio": (
         "minio",
         MinioValues(
@@ -67,6 +85,7 @@ EACH: dict[str, tuple[str, Values]] = {
             ),
         ),
     ),
+    "minio-secured": ("minio", MinioValues(**COMMON, security=MINIO_SECURITY)),
     "postgres": ("postgres", PostgresValues(**COMMON)),
     "spark-operator": ("spark-operator", SparkOperatorValues(**COMMON, namespaces=("pipelines", "more"))),
     "spark-operator-2": (

@@ -11,12 +11,12 @@ import pytest
 from infra.values import flows
 from infra.values.flows import FLOWS, Flow
 from tests.charts import deployment as deployed
-from tests.charts.deployment import LAPTOP, TEAM, Deployment, named
+from tests.charts.deployment import LAPTOP, SECURED, TEAM, Deployment, named
 from tests.charts.meant import ASKED, PORTS, pairs, wrong
 from tests.charts.policies import Endpoint, allowed, selects
 from tests.infra.platform import settings
 
-EACH = pytest.mark.parametrize("name", [LAPTOP, TEAM])
+EACH = pytest.mark.parametrize("name", [LAPTOP, TEAM, SECURED])
 
 
 @EACH
@@ -30,7 +30,7 @@ def test_what_the_table_has_is_open_and_nothing_else(name: str) -> None:
 def test_each_flow_comes_about(flow: Flow) -> None:
     """Each of its sources reaches its target with both sides open, in each deployment that has all it takes."""
     seen = set()
-    for there in map(named, (LAPTOP, TEAM)):
+    for there in map(named, (LAPTOP, TEAM, SECURED)):
         for source, target in pairs(there, flow):
             for port in flow.ports or (8080,):
                 for protocol in flow.protocols:
@@ -51,6 +51,7 @@ FORBIDDEN: list[tuple[str, tuple[str, str], tuple[str, str], tuple[int, ...]]] =
     ("a pod of others -> broker", (deployed.FOREIGN, ""), (flows.BROKER, ""), (9092, 9093)),
     ("a pod of others -> result store", (deployed.FOREIGN, ""), (flows.RESULT_STORE, ""), (5432,)),
     ("a pod of others -> Spark's page", (deployed.FOREIGN, ""), (flows.DRIVER, ""), (4040,)),
+    ("a driver -> what brokers tell each other", (flows.DRIVER, ""), (flows.BROKER, ""), (9094,)),
     ("a driver -> quorum", (flows.DRIVER, ""), (flows.BROKER, ""), (9093,)),
     ("a pipeline without tables -> result store", (flows.DRIVER, "user-counts"), (flows.RESULT_STORE, ""), (5432,)),
     ("a pipeline -> another's target", (flows.EXECUTOR, "user-counts"), (flows.TARGET, ""), (8080,)),
@@ -94,7 +95,7 @@ def test_the_result_store_begins_nothing(name: str) -> None:
 def test_what_comes_from_outside_comes_in_only_where_the_ways_in_are_open() -> None:
     """The harness and a browser, through a NodePort; by whichever address the cluster shows them with."""
     open_ports = {flows.BROKER: (9095,), flows.OBJECT_STORE: (9000, 9001), flows.HISTORY: (18080,)}
-    for name in (LAPTOP, TEAM):
+    for name in (LAPTOP, TEAM, SECURED):
         there = named(name)
         outside = [one for one in there.endpoints if one.kind in (deployed.ADDRESS, flows.API_SERVER)]
         for kind, ports in open_ports.items():

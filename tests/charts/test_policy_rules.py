@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.charts import deployment as deployed
-from tests.charts.deployment import LAPTOP, TEAM, Deployment, named
+from tests.charts.deployment import LAPTOP, SECURED, TEAM, Deployment, named
 from tests.charts.meant import wrong
 from tests.charts.policies import Object, UnknownError, selects
 from tests.charts.policy_mutants import mutants
@@ -45,7 +45,7 @@ def selected(there: Deployment, policy: Object) -> set[tuple[str, str]]:
     return {(one.kind, one.owner) for one in there.ours if selects({**policy, "spec": spec}, one)}
 
 
-@pytest.mark.parametrize("name", [LAPTOP, TEAM])
+@pytest.mark.parametrize("name", [LAPTOP, TEAM, SECURED])
 def test_each_part_of_each_policy_is_needed(name: str) -> None:
     """Of the charts' alone: a namespace that was there before has no other policy of ours."""
     there = named(name)

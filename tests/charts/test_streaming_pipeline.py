@@ -55,12 +55,6 @@ def test_driver_is_told_command_and_settings() -> None:
         assert "/etc/effectively-once" in mounts
 
 
-def test_a_program_of_its_own_takes_the_place_of_the_declared_job() -> None:
-    """Negative controls are such programs."""
-    spec = application(objects(module="negative_controls"))["spec"]
-    assert spec["arguments"] == ["negative_controls", "/etc/effectively-once/settings.json"]
-
-
 def test_stream_is_started_again_whatever_its_end() -> None:
     """Also a driver that ended in order; the back-off grows by a second at a time."""
     policy = application(objects())["spec"]["restartPolicy"]
@@ -158,17 +152,16 @@ def test_a_service_of_the_job_runs_beside_it_in_its_image() -> None:
     assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
     driver = application(rendered)["spec"]["driver"]["template"]["metadata"]["labels"]
     assert not service["spec"]["selector"].items() <= driver.items()
-
-
-def test_without_a_service_nothing_of_it_is_there() -> None:
-    assert not objects().of("Deployment")
+    assert not objects().of("Deployment"), "without it nothing of it is there"
 
 
 def test_who_makes_topics_reads_the_programs_settings_too() -> None:
-    """What a job needs beside its sinks may hang on a setting of its own."""
+    """What a job needs beside its sinks may hang on a setting of its own; without any there is one file."""
     (container,) = job(objects(job_settings={"operators": 4}))["spec"]["template"]["spec"]["containers"]
     assert container["args"][:2] == ["/etc/effectively-once/create.json", "--whole=/etc/effectively-once/settings.json"]
-    (container,) = job(objects())["spec"]["template"]["spec"]["containers"]
+    plain = objects()
+    assert list(plain.one("ConfigMap", "user-counts-settings")["data"]) == ["settings.json"]
+    (container,) = job(plain)["spec"]["template"]["spec"]["containers"]
     assert container["args"][0] == "/etc/effectively-once/settings.json"
     assert not any(word.startswith("--whole") for word in container["args"])
 
@@ -231,9 +224,8 @@ def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library
     assert (own["semantics"], own["tries"], own["pace"]) == ("at_most_once", 3, 0.5)
     assert isinstance(own["tries"], int)
     assert files["create.json"] == {key: own[key] for key in own.keys() - {"semantics", "tries", "pace"}}
-    (create,) = job(rendered)["spec"]["template"]["spec"]["containers"]
-    assert create["args"][0] == "/etc/effectively-once/create.json"
-    assert application(rendered)["spec"]["arguments"] == ["my.program", "/etc/effectively-once/settings.json"]
+    spec = application(rendered)["spec"]
+    assert spec["arguments"] == ["my.program", "/etc/effectively-once/settings.json"], "in the declared job's place"
 
 
 def test_fraud_detection_reads_what_a_deployment_gives_it(tmp_path: Path) -> None:
@@ -254,13 +246,6 @@ def test_fraud_detection_reads_what_a_deployment_gives_it(tmp_path: Path) -> Non
     assert {"PGUSER", "PGPASSWORD"} <= environment(pod(rendered, "executor")).keys()
 
 
-def test_without_settings_of_its_own_a_program_shares_the_file() -> None:
-    rendered = objects()
-    assert list(rendered.one("ConfigMap", "user-counts-settings")["data"]) == ["settings.json"]
-    (create,) = job(rendered)["spec"]["template"]["spec"]["containers"]
-    assert create["args"][0] == "/etc/effectively-once/settings.json"
-
-
 def test_given_conf_wins_and_reaches_the_session() -> None:
     """The library's quick-start settings come after submitted ones: the variable has the last word."""
     rendered = objects(
@@ -272,6 +257,7 @@ def test_given_conf_wins_and_reaches_the_session() -> None:
     session = json.loads(environment(pod(rendered, "driver"))["EFFECTIVELY_ONCE_SPARK_CONF"])
     assert session["spark.network.timeout"] == "60s"
     assert session["spark.ui.enabled"] == "true"
+    assert session["spark.driver.extraClassPath"] == conf["spark.driver.extraClassPath"], "declarations pin its jars"
 
 
 def test_policies_open_the_ports_that_spark_is_told() -> None:

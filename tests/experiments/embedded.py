@@ -159,8 +159,7 @@ def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) ->
         EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as servers,
         patch.dict(os.environ),
     ):
-        os.environ["AWS_ACCESS_KEY_ID"] = servers.endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = servers.endpoints.s3_secret_key
+        os.environ.update(servers.endpoints.credentials)
         with result_store(RunDirectory(path), programs if needs is not None else None) as server:
             data = path.absolute() / "work" / "kafka"
             yield ProcessStack(toolchain, servers.endpoints, server, archive, data, console.say)

@@ -9,8 +9,11 @@ from typing import Any
 
 import orjson
 
+from tests.experiments.experiment import Experiment
+from tests.experiments.figures import FACTS
 from tests.experiments.results import Results
 from tests.experiments.run_folder import write_manifest
+from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.record import Planned, partition_of
 
@@ -53,6 +56,18 @@ def write_sent(run: RunDirectory, rows: Iterable[dict[str, Any]]) -> None:
 def failing(results: Results[Any, Any]) -> list[tuple[str, bool]]:
     """Return claims that do not hold, and whether each is a promise."""
     return [(f"{claim.of} {claim.says}", claim.promise) for claim in results.claims if not claim.holds]
+
+
+def judge(experiment: Experiment[Any, Any], path: Path) -> tuple[list[tuple[str, bool]], Verdict]:
+    """Judge a run; return what `failing` does, and the verdict."""
+    results = experiment.judge(path)
+    return failing(results), results.verdict
+
+
+def change_facts(arm: Path, **changes: Any) -> None:
+    """Change what the play of an arm noted down."""
+    facts = arm / FACTS
+    facts.write_bytes(orjson.dumps({**orjson.loads(facts.read_bytes()), **changes}))
 
 
 def change_rows(lines: Path, change: Callable[[Rows], object]) -> None:

@@ -13,6 +13,7 @@ from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, EXACTLY_ON
 from tests.experiments import page
 from tests.experiments.__main__ import main
 from tests.experiments.compare.fabricate import fabricate_run as compare
+from tests.experiments.fabricate import change_facts
 from tests.experiments.figures import FACTS
 from tests.experiments.kinds import EXPERIMENTS, experiment
 from tests.experiments.optimisations.fabricate import fabricate_run as optimisations
@@ -95,8 +96,7 @@ def test_an_arm_that_broke_off_is_played_again_and_keeps_the_run_unknown(tmp_pat
     _, plan = one.planned(path)
     assert one.left(path, plan) == []
     assert one.left(tmp_path, plan) == [*one.arms(plan)]
-    facts = path / arm / FACTS
-    facts.write_bytes(orjson.dumps({**orjson.loads(facts.read_bytes()), "broke_off": "nothing came"}))
+    change_facts(path / arm, broke_off="nothing came")
     assert one.left(path, plan) == [arm]
     results = one.judge(path)
     assert (results.unread, results.verdict) == ({arm: "it broke off: nothing came"}, Verdict.UNKNOWN)

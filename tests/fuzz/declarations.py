@@ -10,14 +10,46 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import (
+    Average,
+    Collect,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    OwnAggregate,
+    Pipeline,
+    RecordedStep,
+    Sum,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+)
 from effectively_once.pipeline.sinks import MESSAGE_BYTES, Destination
+from effectively_once.state import keys as keys_
+from effectively_once.state.accumulators import is_number
 from effectively_once.state.lateness import LONGEST_MS
 from tests.fuzz.rows import COLUMNS
 
 ROW_SINKS, WINDOW_SINKS = ("told", "kept", "archive"), ("told_sums", "kept_sums", "archive_sums")
 """A topic, a table and files, which get the same."""
-AGGREGATED = ("n", "m", "event_time_ms", "offset", "partition", "price")
+_ANY = (Min, Max, First, Last, lambda name: CountDistinct(name, 2), lambda name: Collect(name, 3))
+"""What is of a column of any type."""
+
+
+def _farthest(kept: int, number: int) -> int:
+    return max(kept, number % 1_000)
+
+
+def _unlucky(kept: int) -> int | None:
+    """Have no result now and then."""
+    return None if kept % 10 == 7 else kept
+
+
+_OWN = OwnAggregate(("offset",), int, _farthest, max, _unlucky, pa.int64())
 _PRICES = (0, 1, -1, 2**63 - 1, -(2**63))
 
 
@@ -71,20 +103,22 @@ def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
 @st.composite
 def _windows(draw: Callable[[st.SearchStrategy[Any]], Any], pipeline: Pipeline) -> tuple[Windowed, ...]:
     """The same aggregates three times, for a topic, a table and files."""
-    timed = {*pipeline.given.names, "event_time_ms"}
-    texts = [name for name in ("id", "user", "text", "topic") if name in timed]
-    by = draw(st.sampled_from(texts))
-    values: dict[str, Any] = {"count": Count()}
-    if "n" in timed:
+    kinds = {**{column.name: column.type for column in pipeline.given}, "event_time_ms": pa.int64()}
+    known = [name for name, kind in kinds.items() if kind in keys_.TYPES]
+    several = st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True).map(tuple)
+    by = draw(st.sampled_from([name for name in ("id", "user", "text", "topic") if name in kinds]) | several)
+    keys = (by,) if isinstance(by, str) else by
+    values: dict[str, Any] = {"count": Count(), "own": _OWN, "offsets": CountDistinct("offset", 3)}
+    if "n" in kinds:
         values["sum"] = Sum("n")
-    for name in draw(st.sets(st.sampled_from([name for name in AGGREGATED if name in timed]), max_size=3)):
-        aggregate = draw(st.sampled_from([Sum, Sum, Min, Max]))
-        values[f"{aggregate.merge}_{name}"] = aggregate(name)
-    key = draw(st.sampled_from([(), (by, "window_start_ms"), (by, "count", "window_start_ms")]))
+    for name in draw(st.sets(st.sampled_from([*kinds]), max_size=4)):
+        made = draw(st.sampled_from([*_ANY, *([Sum, Sum, Average] if is_number(kinds[name]) else [])]))(name)
+        values[f"{made.how}_{name}"] = made
+    key = draw(st.sampled_from([(), (*keys, "window_start_ms"), (*keys, "count", "window_start_ms")]))
     totals = [draw(st.sampled_from([None, ToFiles(f"totals_{number}")])) for number in range(3)]
     most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
     sinks: tuple[Destination, ...] = (
-        ToKafka(WINDOW_SINKS[0], key=by, message_bytes_max=most),
+        ToKafka(WINDOW_SINKS[0], key=by if isinstance(by, str) else None, message_bytes_max=most),
         ToTable(WINDOW_SINKS[1], key=key),
         ToFiles(WINDOW_SINKS[2]),
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from effectively_once import Pipeline
-from effectively_once.pipeline.windows import Windowed
-from effectively_once.state.aggregates import Count
 from tests.fuzz.declarations import price_of
 from tests.fuzz.records import Record
 from tests.fuzz.rows import Row, row_of
 
-Group = tuple[str, int]
+Group = tuple[tuple[Any, ...], int]
 """Key and start of a window."""
 
 
@@ -83,13 +82,4 @@ class Model:
     def _count(self, row: Row) -> None:
         start = row["event_time_ms"] - row["event_time_ms"] % self.pipeline.window_ms
         for each in self.pipeline.windows:
-            self._open[each.name].setdefault((row[each.by], start), []).append(row)
-
-
-def values_of(each: Windowed, rows: Sequence[Row]) -> Row:
-    """Return the aggregates of rows, exact."""
-    how: dict[str, Callable[[Iterable[int]], int]] = {"sum": sum, "min": min, "max": max}
-    return {
-        name: len(rows) if isinstance(value, Count) else how[value.merge](row[str(value.column)] for row in rows)
-        for name, value in each.values.items()
-    }
+            self._open[each.name].setdefault((tuple(row[name] for name in each.keys), start), []).append(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -40,9 +41,12 @@ COLUMNS = pa.schema(
         ("raw", pa.binary()),
         ("day", pa.date32()),
         ("at", pa.timestamp("us", "UTC")),
+        ("cents", pa.decimal128(38, 2)),
     ]
 )
-"""Every type that a column can have. `raw` is the MD5 of `text`, `day` and `at` are `days` and `at_us` as dates."""
+"""Every type that a column can have. `raw` is the MD5 of `text`, `day` and `at` are `days` and `at_us` as dates, and
+`cents` is a hundredth of `n`.
+"""
 _YEARS = {pa.date32(): YEARS_DAYS, pa.timestamp("us", "UTC"): YEARS_US}
 Row = dict[str, Any]
 """Values of columns; dates and times are whole numbers since 1970, of days and microseconds."""
@@ -53,7 +57,8 @@ def row_of(pipeline: Pipeline, value: bytes | None, timestamp_ms: int | None) ->
     reason, fields = read(value, FIELDS)
     text = fields["text"]
     raw = None if text is None else hashlib.md5(text.encode(), usedforsecurity=False).digest()
-    known = {**fields, "raw": raw, "day": fields["days"], "at": fields["at_us"]}
+    cents = None if fields["n"] is None else Decimal(fields["n"]).scaleb(-2)
+    known = {**fields, "raw": raw, "day": fields["days"], "at": fields["at_us"], "cents": cents}
     row = {name: known.get(name) for name in pipeline.input.names if name not in COORDINATES.names}
     row["reason"] = reason or next(_reasons(pipeline, row, timestamp_ms), None)
     return row

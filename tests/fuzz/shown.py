@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -55,6 +56,8 @@ def _from_json(kind: pa.DataType, value: Any) -> Any:
         return None
     if kind == pa.binary():
         return bytes.fromhex(value)
+    if pa.types.is_decimal(kind):
+        return Decimal(value)
     if kind == pa.date32():
         return plain(date.fromisoformat(value))
     return plain(datetime.fromisoformat(value)) if pa.types.is_timestamp(kind) else value
@@ -72,7 +75,7 @@ def of_table(shape: TableShape, table: pa.Table) -> list[Row]:
     described = TableSink(address, shape)._described(table)
     assert described.rows == table.num_rows
     types = psycopg.adapters.types
-    kinds = [types.get_oid(name) for name in shape.types.values()]
+    kinds = [types.get_oid(name) for name in shape.copied]
     writer, reader = Transformer(), Transformer()
     writer.set_dumper_types(kinds, pq.Format.BINARY)
     reader.set_loader_types(kinds, pq.Format.BINARY)

@@ -32,6 +32,8 @@ SELDOM = {
     "large_told",
     "long_id",
     "sum_too_large",
+    "too_many_distinct",
+    "bad_result",
 }
 """Outcomes that must have come, or nothing is said about them."""
 

@@ -13,7 +13,24 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import (
+    Average,
+    Collect,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    OwnAggregate,
+    Pipeline,
+    RecordedStep,
+    Sum,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+)
 from effectively_once.errors import SettingsError, StepError
 from effectively_once.pipeline.settings import PipelineSettings, digest, load
 from effectively_once.testing import KafkaRecord
@@ -70,15 +87,29 @@ DESTINATIONS = st.one_of(
     some(ToTable, name=WORDS, key=SEVERAL, columns=SEVERAL),
     some(ToFiles, name=WORDS, columns=SEVERAL),
 )
-AGGREGATES = st.one_of(st.just(Count()), *(some(kind, column=WORDS) for kind in (Sum, Min, Max)))
+OF_ONE = (Sum, Average, Min, Max, First, Last)
+AGGREGATES = st.one_of(
+    st.just(Count()),
+    *(some(kind, column=WORDS) for kind in OF_ONE),
+    *(some(kind, column=WORDS, most=NUMBERS) for kind in (CountDistinct, Collect)),
+    some(
+        OwnAggregate,
+        columns=SEVERAL,
+        zero=st.just(int),
+        add=st.just(max),
+        merge=st.just(max),
+        finish=st.just(abs),
+        result=st.sampled_from([pa.int64(), pa.string(), pa.null()]),
+    ),
+)
 WINDOWS = some(
     Windowed,
-    by=WORDS,
+    by=WORDS | SEVERAL,
     values=st.dictionaries(WORDS, AGGREGATES, max_size=2),
     to=DESTINATIONS,
     totals=st.none() | DESTINATIONS,
 )
-STRANGE = st.sampled_from([*COLUMNS.types[1:], pa.decimal128(38), pa.list_(pa.int8()), pa.timestamp("ns"), pa.null()])
+STRANGE = st.sampled_from([*COLUMNS.types[1:], pa.decimal256(40), pa.list_(pa.int8()), pa.timestamp("ns"), pa.null()])
 STRANGERS = st.lists(st.tuples(st.sampled_from(["nobody", "", "User", "epoch", "x" * 63]), STRANGE), max_size=2)
 SCHEMAS = STRANGERS.map(lambda some: pa.schema([*COLUMNS, *some]))
 ADDED = st.sampled_from([pa.schema([]), pa.schema([("price", pa.int64())]), COLUMNS]) | SCHEMAS

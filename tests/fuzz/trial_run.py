@@ -9,17 +9,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once import Pipeline, Trial
-from effectively_once.pipeline.columns import DEAD_LETTER, SUM_TOO_LARGE
+from effectively_once import Pipeline, Trial, Windowed
+from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.sinks import ToFiles, ToKafka
-from effectively_once.state import sums
+from effectively_once.state.accumulator import BAD_RESULT, IMPOSSIBLE, SUM_TOO_LARGE, TOO_MANY_DISTINCT
 from effectively_once.testing import KafkaRecord
 from tests.fuzz.declarations import ROW_SINKS
-from tests.fuzz.model import Expected, Group, Model, values_of
+from tests.fuzz.model import Expected, Group, Model
 from tests.fuzz.records import Record
+from tests.fuzz.results import plain as in_messages
+from tests.fuzz.results import result
 from tests.fuzz.rows import Row
 from tests.fuzz.shown import of_letters, of_messages, of_table, plain
 
+Results = dict[str, tuple[Any, str]]
+"""Of a group, as `results.result` gives each."""
+_REASONS = {"sum": SUM_TOO_LARGE, "distinct": TOO_MANY_DISTINCT, "own": BAD_RESULT}
 _CLOSER = Record(
     b'{"id":"closer","event_time_ms":999999999999999,"user":"z","text":"z","n":0,"m":0,"level":0,"flag":true,'
     b'"days":0,"at_us":0}'
@@ -78,20 +83,22 @@ class TrialRun:
         letters = [
             letter for shard in range(self._shards) for letter in of_letters(self._published(DEAD_LETTER, shard) or [])
         ]
-        records = [letter for letter in letters if letter["reason"] != SUM_TOO_LARGE]
+        records = [letter for letter in letters if letter["reason"] not in IMPOSSIBLE]
         told_reasons = Counter((letter["source"][2], _alike(letter["reason"])) for letter in records)
         assert told_reasons == Counter((offset, _alike(reason)) for offset, reason in expected.refused.items())
-        told = Counter(letter["value"] for letter in letters if letter["reason"] == SUM_TOO_LARGE)
-        wide: Counter[str] = Counter()
+        told = [(letter["reason"], letter["value"]) for letter in letters if letter["reason"] in IMPOSSIBLE]
+        due = []
         for each in self._pipeline.windows:
+            kinds = [self._pipeline.given.field(name).type for name in each.keys]
             for (key, start), values in self._results(expected, each.name).items():
-                if not _fit(values):
-                    line = {each.by: key, "window_start_ms": start, **{n: str(value) for n, value in values.items()}}
-                    wide[json.dumps(line, ensure_ascii=False, separators=(",", ":"))] += 1
-        assert [json.loads(text) for text in sorted(told.elements())] == [
-            json.loads(text) for text in sorted(wide.elements())
-        ]
-        self.outcomes[SUM_TOO_LARGE] += wide.total()
+                if reasons := [_REASONS[each.values[name].how] for name, (shown, _) in values.items() if shown is None]:
+                    shown = dict(zip(each.keys, map(in_messages, key, kinds), strict=True))
+                    line = {**shown, "window_start_ms": start, **{name: text for name, (_, text) in values.items()}}
+                    due.append((reasons[0], json.dumps(line, ensure_ascii=False, separators=(",", ":"))))
+        assert sorted((reason, repr(json.loads(text))) for reason, text in told) == sorted(
+            (reason, repr(json.loads(text))) for reason, text in due
+        )
+        self.outcomes.update(reason for reason, _ in due)
 
     def _rows(self, expected: Expected) -> None:
         """Topic, table and files have every accepted row, and nothing else."""
@@ -112,9 +119,9 @@ class TrialRun:
         for each in self._pipeline.windows:
             results = self._results(expected, each.name)
             due = [
-                {each.by: key, "window_start_ms": start, **values}
+                {**dict(zip(each.keys, key, strict=True)), "window_start_ms": start, **_shown(values)}
                 for (key, start), values in results.items()
-                if _fit(values)
+                if None not in _shown(values).values()
             ]
             assert sorted(map(_hashable, self.shown(each.name)), key=repr) == sorted(map(_hashable, due), key=repr)
             self.outcomes["results"] += len(due)
@@ -123,16 +130,18 @@ class TrialRun:
                 for (_, start), rows in expected.closed[each.name].items():
                     by_start.setdefault(start, []).extend(rows)
                 totals = [
-                    {"window_start_ms": start, **{n: v if sums.holds(v) else None for n, v in exact.items()}}
+                    {"window_start_ms": start, **_shown(self._values_of(each, rows))}
                     for start, rows in by_start.items()
-                    for exact in [values_of(each, rows)]
                 ]
                 found = self.shown(each.totals.name)
                 assert sorted(map(_hashable, found), key=repr) == sorted(map(_hashable, totals), key=repr)
 
-    def _results(self, expected: Expected, name: str) -> dict[Group, Row]:
+    def _results(self, expected: Expected, name: str) -> dict[Group, Results]:
         each = next(each for each in self._pipeline.windows if each.name == name)
-        return {group: values_of(each, rows) for group, rows in expected.closed[name].items()}
+        return {group: self._values_of(each, rows) for group, rows in expected.closed[name].items()}
+
+    def _values_of(self, each: Windowed, rows: Sequence[Row]) -> Results:
+        return {name: result(value, rows, self._pipeline.given) for name, value in each.values.items()}
 
     def _published(self, name: str, shard: int) -> Any:
         _, content = self._trial._memory.get((name, shard, self._trial.last.epoch), (None, None))
@@ -161,8 +170,8 @@ def _alike(reason: str) -> str:
     return "malformed" if reason == "duplicate_key" else reason
 
 
-def _fit(values: Row) -> bool:
-    return all(map(sums.holds, values.values()))
+def _shown(values: Results) -> Row:
+    return {name: shown for name, (shown, _) in values.items()}
 
 
 def _encoded(value: str | bytes | None) -> bytes | None:

@@ -20,6 +20,7 @@ from tests.harness.checkers.declared import COORDINATE, Declaration, Sink
 from tests.harness.checkers.declared_run import GIVEN
 from tests.harness.run_directory import SHOWN, RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.wire import spell
 
 SOURCE = "source"
 Reached = dict[str, dict[int, int]]
@@ -201,5 +202,5 @@ def _encode(content: bytes | None) -> str | None:
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """A row as JSON has it."""
-    plain: dict[str, Any] = orjson.loads(orjson.dumps(row, default=bytes.hex))
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(row, default=spell))
     return plain

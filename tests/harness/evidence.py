@@ -142,11 +142,27 @@ class DigestedRows(_Frozen):
 
 
 class Clock(_Frozen):
-    """What an epoch pins of time: who is idle, how far sources are. What partitions have shown the judge finds out."""
+    """What an epoch pins of time: who is idle, how far sources are. What partitions have shown the judge finds out.
+
+    `forced_ms`: who is behind this time is not waited for, as shards held too much.
+    """
 
     idle: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     sources: dict[str, int | None] = Field(default_factory=dict)
     released: tuple[str, ...] = ()
+    forced_ms: int | None = None
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether somebody may be left behind: partitions too, and what these have shown is not told here."""
+        return self.forced_ms is not None
+
+    def waits_for(self, source: str | None) -> bool:
+        """Whether windows wait for a source; for one that is not registered, as far as anybody knows."""
+        if source not in self.sources or self.forced_ms is None:
+            return source not in self.released
+        time = self.sources[source]
+        return source not in self.released and time is not None and time >= self.forced_ms
 
 
 class Lost(_Frozen):
@@ -232,6 +248,11 @@ class EpochRecord(_Frozen):
     def is_abandoned(self) -> bool:
         """Whether an operator gave it up; where that is not stated, every epoch was that covers and repairs nothing."""
         return self.is_empty and self.repairs is None and self.abandoned is not False
+
+    @property
+    def leaves_again(self) -> bool:
+        """Whether it was to take the rest of a divided epoch and was abandoned: the rest is left as it was."""
+        return bool(self.after) and self.repairs is None
 
     @property
     def keeps_watermark(self) -> bool:

@@ -26,6 +26,7 @@ class SinkSchema(BaseModel):
         key: the column whose content is the key of a message; None: messages have no key.
         key_type: of this column.
         shard_by: columns of which the first that is not null says in which partition a message is.
+        keyed: instead, columns whose values together do, with Arrow's names of their types.
         order: columns by which rows that one epoch wrote to a partition ascend.
     """
 
@@ -36,6 +37,7 @@ class SinkSchema(BaseModel):
     key: str | None = None
     key_type: Literal["text", "hex"] = "text"
     shard_by: tuple[str, ...] = ()
+    keyed: tuple[tuple[str, str], ...] = ()
     order: tuple[str, ...] = ()
 
 

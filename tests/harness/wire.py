@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import orjson
@@ -20,6 +21,11 @@ def as_text(content: bytes) -> tuple[str, str]:
         return content.decode(), TEXT
     except UnicodeDecodeError:
         return base64.b64encode(content).decode(), BASE64
+
+
+def spell(value: bytes | Decimal) -> str:
+    """What JSON has no form of, as sinks write it: bytes by their digits, a decimal with all of its own."""
+    return value.hex() if isinstance(value, bytes) else f"{value:f}"
 
 
 def bytes_of(text: object, encoding: object) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +33,21 @@ def crds(folder: Path) -> dict[str, str]:
     return {"EFFECTIVELY_ONCE_CRDS": str(folder)}
 
 
+def found(key: str, namespace: str = "") -> str:
+    """Return the value that a Secret which is only read has below a key, as its data has it; `own` has others."""
+    said = f"own-{key}" if namespace == "own" else f"found-{key}"
+    return base64.b64encode(said.encode()).decode()
+
+
 class Answers(mocks.Mocks):
     """Answers as if everything could be created, and every Secret that is only read were there."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         """Return id and outputs."""
         if args.resource_id:
-            keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "rootUser", "rootPassword", "username", "password")
-            return args.resource_id, {"data": {key: f"found-{key}" for key in keys}}
+            keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "ca.crt"]
+            keys += ["rootUser", "rootPassword", "username", "password", "root"]
+            return args.resource_id, {"data": {key: found(key, args.resource_id.split("/")[0]) for key in keys}}
         return f"{args.name}-id", dict(args.inputs)
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
@@ -112,6 +120,17 @@ class Deployed:
 
     engine: Engine
     platform: dict[str, Any]
+
+    def values(self, release: str) -> dict[str, Any]:
+        """Return the values of a release."""
+        values: dict[str, Any] = self.engine.of("Chart")[release].inputs["values"]
+        return values
+
+    def secret(self, name: str) -> dict[str, str]:
+        """Return what a Secret holds."""
+        found = self.engine.of("Secret")[name]
+        assert "data" in found.secret, "the state keeps it encrypted"
+        return {key: base64.b64decode(text).decode() for key, text in found.inputs["data"].items()}
 
 
 def deploy(

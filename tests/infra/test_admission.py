@@ -92,6 +92,7 @@ def _secret(name: str) -> Change:
         ("container", {"envFrom": [{"secretRef": {"name": "clicks-environment"}}]}, "variables of its own Secrets"),
         ("init", {"env": [_secret("clicks-environment")]}, "variables of its own Secrets"),
         ("volume", {"secret": {"secretName": "clicks-environment"}}, "volumes of its own Secrets"),
+        ("volume", {"secret": {"secretName": "clicks-kafka"}}, "volumes of its own Secrets"),
         ("volume", {"projected": {"sources": [{"secret": {"name": "clicks-environment"}}]}}, "volumes of its own"),
         ("volume", {"csi": {"driver": "secrets-store.csi.k8s.io"}}, "volumes of its own Secrets"),
     ],
@@ -112,7 +113,7 @@ def test_a_driver_is_refused_what_is_not_its_own(server: ApiServer, where: str, 
     assert server.run("create", "--dry-run=server", "--filename", "-", given=pod).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["user-counts-environment", "object-store-credentials", "result-store-credentials"])
+@pytest.mark.parametrize("name", ["user-counts-environment", "user-counts-kafka", *admission.SHARED])
 def test_a_driver_uses_its_own_secrets(server: ApiServer, name: str) -> None:
     pod = executor()
     pod["spec"]["containers"][0]["env"].append(_secret(name))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.settings import SettingsError
-from tests.infra.platform import Deployed, crds, deploy, settings
+from tests.infra.platform import Deployed, crds, deploy, found, settings
 
 RELEASES = {"minio", "kafka", "postgres", "spark-operator", "user-counts", "history-server"}
 
@@ -138,7 +138,7 @@ def test_the_output_says_where_everything_is(ci: Deployed) -> None:
     }
     assert ci.platform["history_server"] == {"external_url": "http://127.0.0.1:12080"}
     assert ci.platform["pipelines"]["user_counts"]["settings"]["topic"] == "events"
-    assert ci.platform["pipelines"]["user_counts"] == ci.engine.of("Chart")["user-counts"].inputs["values"]
+    assert ci.platform["pipelines"]["user_counts"] == ci.values("user-counts")
 
 
 def test_a_second_run_asks_for_the_same(ci: Deployed, environment: dict[str, str]) -> None:
@@ -162,7 +162,7 @@ def test_passwords_that_were_kept_are_taken_over(environment: dict[str, str]) ->
     secrets = engine.of("Secret")
     assert "minio-root" not in secrets
     copy = secrets["object-store-credentials-effectively-once-pipelines"]
-    assert copy.inputs["data"]["AWS_SECRET_ACCESS_KEY"] == "found-rootPassword"
+    assert copy.inputs["data"]["AWS_SECRET_ACCESS_KEY"] == found("rootPassword")
 
 
 def test_what_the_user_brings_is_not_made() -> None:
@@ -181,7 +181,7 @@ def test_what_the_user_brings_is_not_made() -> None:
     assert (pipeline["kafka_bootstrap"], pipeline["s3_endpoint"]) == ("broker.example:9092", "https://s3.example")
     assert deployed.platform["result_store"]["endpoint"] == "postgresql://db.example:5432/results"
     copy = deployed.engine.of("Secret")["object-store-credentials-effectively-once-pipelines"]
-    assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == "found-AWS_ACCESS_KEY_ID"
+    assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == found("AWS_ACCESS_KEY_ID")
 
 
 def test_one_operator_serves_the_pipelines_of_other_stacks_too(environment: dict[str, str]) -> None:
@@ -204,12 +204,8 @@ def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(env
 
     def released(**images: str) -> dict[str, Any]:
         pipelines = {"user_counts": {}, "clicks": {"wheel": "clicks"}, "audit": {"image": "own:1", "job": "audit"}}
-        return {
-            name: one.inputs["values"]
-            for name, one in deploy(settings(pipelines=pipelines, images=images), environment)
-            .engine.of("Chart")
-            .items()
-        }
+        deployed = deploy(settings(pipelines=pipelines, images=images), environment)
+        return {name: deployed.values(name) for name in ("user-counts", "clicks", "audit")}
 
     here = released(**{"job-clicks": "effectively-once-job-clicks:1"})
     pushed = released(**{"job-clicks": "registry.example/a/effectively-once-job-clicks:1"})
@@ -222,14 +218,27 @@ def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(env
     assert pushed["clicks"]["wheelDigest"] == here["clicks"]["wheelDigest"]
 
 
+def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it(environment: dict[str, str]) -> None:
+    """So rollback is one setting, for all pipelines, for one, or for those of a wheel."""
+
+    def digest(one: dict[str, Any], **images: str) -> str:
+        wanted = settings(pipelines={"user_counts": {"job": "own", **one}}, images=images)
+        told: str = deploy(wanted, environment).values("user-counts")["wheelDigest"]
+        return told
+
+    before, pushed = "effectively-once-spark:before", "registry.example/a/effectively-once-spark:before"
+    declared = digest({}, spark=before)
+    assert digest({}, spark="effectively-once-spark:after") != declared
+    assert digest({}, spark=pushed) == declared
+    assert digest({"image": before}) == digest({"image": pushed}) == declared
+    wheel = "effectively-once-job-clicks:before"
+    assert digest({"wheel": "clicks"}, **{"job-clicks": wheel}) == digest({"image": wheel}) != declared
+
+
 def test_files_beside_the_image_are_pinned_too(environment: dict[str, str]) -> None:
-    digests = {
-        deploy(settings(pipelines={"user_counts": {"extra_files": files}}), environment)
-        .engine.of("Chart")["user-counts"]
-        .inputs["values"]["wheelDigest"]
-        for files in ({}, {"a.py": "x = 1"}, {"a.py": "x = 2"})
-    }
-    assert len(digests) == 3
+    each = [{"user_counts": {"extra_files": files}} for files in ({}, {"a.py": "x = 1"}, {"a.py": "x = 2"})]
+    deployed = [deploy(settings(pipelines=pipelines), environment) for pipelines in each]
+    assert len({one.values("user-counts")["wheelDigest"] for one in deployed}) == 3
 
 
 def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(environment: dict[str, str]) -> None:
@@ -256,7 +265,7 @@ def test_credentials_of_a_database_that_the_user_brings_are_copied(environment: 
     values = engine.of("Chart")["user-counts"].inputs["values"]
     assert values["settings"]["database"] == "postgresql://db.example:5432/results"
     copy = engine.of("Secret")["result-store-credentials-effectively-once-pipelines"]
-    assert copy.inputs["data"] == {"PGUSER": "found-username", "PGPASSWORD": "found-password"}
+    assert copy.inputs["data"] == {"PGUSER": found("username"), "PGPASSWORD": found("password")}
 
 
 def test_changing_a_pipeline_changes_only_its_release(ci: Deployed, environment: dict[str, str]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from infra.components import history_server, kafka, object_store, result_store, spark_operator, streaming_pipeline
+from infra.components import kafka, object_store, result_store
 from infra.settings import Settings
+from tests.charts.deployment import releases
+from tests.charts.render import Object, render
 from tests.infra.platform import settings
 
 BUDGET_MILLI = 1000  # of 2000; the control plane asks for 850
@@ -16,27 +18,24 @@ def milli(quantity: str) -> int:
     return int(quantity[:-1]) if quantity.endswith("m") else round(float(quantity) * 1000)
 
 
+def asked(one: Object) -> int:
+    """Return the CPU requests of all pods of an object, in thousandths of a core."""
+    spec: Object = one.get("spec", {})
+    if one["kind"] == "SparkApplication":
+        executors = int(spec["executor"]["instances"]) * milli(spec["executor"]["coreRequest"])
+        return executors + milli(spec["driver"]["coreRequest"])
+    if "template" not in spec:
+        return 0
+    containers = spec["template"]["spec"]["containers"]
+    return int(spec.get("replicas", 1)) * sum(milli(each["resources"]["requests"]["cpu"]) for each in containers)
+
+
 def requests(wanted: Settings) -> dict[str, int]:
-    """Return the CPU requests of all pods that can be there at a time, the job that makes topics included."""
-    broker, store, results = kafka.values(wanted), object_store.values(wanted), result_store.values(wanted)
-    operator, history = spark_operator.values(wanted), history_server.values(wanted)
-    assert broker and store and results and operator and history
-    found = {
-        "kafka": broker.nodes * milli(broker.resources.cpu_request)
-        + broker.controllers * milli(broker.controller_resources.cpu_request),
-        "minio": milli(store.resources.cpu_request),
-        "postgres": milli(results.resources.cpu_request),
-        "spark-operator": operator.replicas * milli(operator.resources.cpu_request),
-        "history-server": milli(history.resources.cpu_request),
+    """Return those of each release, as its chart renders them, the job that makes topics included."""
+    return {
+        release: sum(map(asked, render(chart, values.to_helm(), release, namespace)))
+        for release, chart, namespace, values in releases(wanted)
     }
-    for name, pipeline in wanted.pipelines.items():
-        values = streaming_pipeline.values(wanted, pipeline)
-        found[name] = (
-            milli(values.driver.cpu_request)
-            + values.executors.count * milli(values.executors.cpu_request)
-            + milli(values.create_resources.cpu_request)
-        )
-    return found
 
 
 @pytest.mark.parametrize("profile", ["laptop", "ci", "chaos", "brokers"])
@@ -49,7 +48,7 @@ def test_requests_of_a_small_profile_fit_beside_the_control_plane(profile: str) 
 def test_the_sum_counts_every_executor_and_controller() -> None:
     two = requests(settings(pipelines={"user_counts": {"executors": {"count": 2, "cpu_request": "100m"}}}))
     five = requests(settings(pipelines={"user_counts": {"executors": {"count": 5, "cpu_request": "0.1"}}}))
-    assert five["user_counts"] - two["user_counts"] == 300
+    assert five["user-counts"] - two["user-counts"] == 300
     assert requests(settings(kafka={"controllers": 3}))["kafka"] > requests(settings())["kafka"]
 
 

@@ -24,9 +24,6 @@ def test_the_program_registers_it_with_its_binding(tmp_path: Path) -> None:
     assert bound.inputs["spec"]["validationActions"] == ["Deny"]
     selector = bound.inputs["spec"]["matchResources"]["namespaceSelector"]["matchLabels"]
     assert selector == {"kubernetes.io/metadata.name": "effectively-once-pipelines"}
-
-
-def test_without_pipelines_there_is_none(tmp_path: Path) -> None:
     assert not deploy(settings(pipelines={}), crds(tmp_path)).engine.of("ValidatingAdmissionPolicy")
 
 

@@ -60,7 +60,7 @@ def test_each_is_chosen_for_itself() -> None:
 def test_one_is_closed_on_a_profile_that_opens_it(tmp_path: Path) -> None:
     wanted = settings(external_access={"console": {"by": "none"}})
     assert [name for name, where in reached(wanted).items() if where is None] == ["console"]
-    values = deploy(wanted, crds(tmp_path)).engine.of("Chart")["minio"].inputs["values"]
+    values = deploy(wanted, crds(tmp_path)).values("minio")
     assert {name: way["by"] for name, way in values["external"].items()} == {"api": "NodePort", "console": "none"}
 
 

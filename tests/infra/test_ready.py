@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -170,12 +169,8 @@ def test_where_pods_cannot_be_asked_a_driver_that_goes_on_running_is_believed() 
     assert took_s > 120
 
 
-@pytest.fixture
-def asked() -> Iterator[list[str]]:
-    yield []
-
-
-def test_the_program_waits_for_each_declared_pipeline_that_is_to_run(asked: list[str], tmp_path: Path) -> None:
+def test_the_program_waits_for_each_declared_pipeline_that_is_to_run(tmp_path: Path) -> None:
+    asked: list[str] = []
     wanted = settings(
         pipelines={
             "user_counts": {},

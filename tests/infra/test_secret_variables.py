@@ -72,7 +72,7 @@ def test_no_secret_value_leaves_the_secret(tmp_path: Path) -> None:
 
 def test_a_value_that_is_set_again_starts_the_driver_anew(tmp_path: Path) -> None:
     def version(sealed: str) -> str:
-        values = deployed(tmp_path, sealed).engine.of("Chart")["clicks"].inputs["values"]
+        values = deployed(tmp_path, sealed).values("clicks")
         return str(values["secretEnvironment"]["version"])
 
     assert version("v1:a") == version("v1:a") != version("v1:b")

@@ -89,6 +89,44 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         {"object_store": {"external": {"endpoint": "http://s3:9", "credentials_secret": "a/b", "url": "x"}}},
         ["object_store.external.url: no such setting; allowed are endpoint"],
     ),
+    ({"object_store": {"external": {"endpoint": "http://s3:9"}}}, ["either credentials_secret or web_identity"]),
+    (
+        {"object_store": {"external": {"endpoint": "http://s3:9", "credentials_secret": "a/b", "ca_secret": "a/c"}}},
+        ["http://s3:9 shows no certificate"],
+    ),
+    (
+        {
+            "object_store": {
+                "external": {"endpoint": "http://s:9", "web_identity": {"role": "r"}, "session_token": True}
+            }
+        },
+        ["session_token belongs to credentials_secret"],
+    ),
+    ({"kafka": {"security": {"protocol": "SSL"}}}, ["kafka.security: ", "kafka.external names none"]),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "TLS"}}},
+        ["kafka.security.protocol: ", "got 'TLS'"],
+    ),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "SASL_SSL"}}},
+        ["kafka.security.credentials_secret: protocol SASL_SSL needs a login"],
+    ),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "SSL", "credentials_secret": "a/b"}}},
+        ["protocol SSL has no login"],
+    ),
+    (
+        {"kafka": {"external": "b:1", "security": {"protocol": "SASL_PLAINTEXT", "ca_secret": "a/b"}}},
+        ["SASL_PLAINTEXT shows no certificate"],
+    ),
+    (
+        {"kafka": {"external": "b:1"}, "pipelines": {"a": {"job": "a.b", "kafka_credentials_secret": "a/b"}}},
+        ["pipelines.a.kafka_credentials_secret: the broker asks for no login"],
+    ),
+    (
+        {"result_store": {"external": {"host": "d", "credentials_secret": "a/b", "ssl_mode": "verify-full"}}},
+        ["ca_secret and ssl_mode verify-ca or verify-full belong together"],
+    ),
     ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
     ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, job"]),
     ({"pipelines": {"a": {"driver_grace_s": 301}}}, ["pipelines.a.driver_grace_s: ", "less than or equal to 300"]),
@@ -115,6 +153,22 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         {"pipelines": {"a": {"result_store": True}}, "result_store": {"enabled": False}},
         ["pipelines.a.result_store: there is none"],
     ),
+    (
+        {"pipelines": {"history_server": {"job": "own.a"}}, "security": {"object_store": True}},
+        ["pipelines.history_server.identity: 'history_server' ", "keys of the history server", "name another"],
+    ),
+    (
+        {"pipelines": {"a": {"job": "own.a", "identity": "history_server"}}, "security": {"object_store": True}},
+        ["pipelines.a.identity: 'history_server' "],
+    ),
+    (
+        {
+            "pipelines": {"server": {"job": "own.a"}},
+            "pipeline_prefix": "history_",
+            "security": {"object_store": True},
+        },
+        ["pipelines.server.identity: 'history_server' "],
+    ),
     ({"pipeline_defaults": {}}, ["pipeline_defaults: "]),
     ({"images": {"kafka": ""}}, ["images.kafka: ", "got ''"]),
     ({"images": "kafka"}, ["images: "]),
@@ -129,6 +183,13 @@ def test_wrong_configuration_is_refused_by_name(config: dict[str, object], parts
     assert len(refused.value.lines) == 1, refused.value.lines
     for part in parts:
         assert part in refused.value.lines[0]
+
+
+def test_the_history_servers_name_is_free_where_it_has_no_keys_of_its_own() -> None:
+    pipelines = {"history_server": {"job": "own.a"}}
+    settings(pipelines=pipelines)
+    settings(pipelines=pipelines, security={"kafka": True, "spark": True})
+    settings(pipelines=pipelines, security={"object_store": True}, history_server={"enabled": False})
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

@@ -7,11 +7,10 @@ import pytest
 from infra.cluster.api import ApiError
 from infra.components import kafka
 from infra.components.shape import require_same
-from infra.settings import Settings, SettingsError
+from infra.settings import Settings
 from tests.infra.platform import settings
-from tests.infra.there import There, stateful_sets
+from tests.infra.there import LAPTOP, There, refusals, stateful_sets
 
-LAPTOP = {"data-kafka-0": "4Gi", "data-minio-0": "4Gi", "data-postgres-0": "1Gi"}
 THREE = {"nodes": 3, "controllers": 3, "storage_size": "4Gi"}
 APART = {f"data-{name}-{number}": "4Gi" for name in ("kafka", "kafka-controller") for number in range(3)}
 
@@ -23,10 +22,9 @@ def made(wanted: Settings) -> dict[str, dict[str, object]]:
 
 
 def refused(there: There, **config: object) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        require_same(settings(**config), there.find)
-    assert all("set it back, or back up" in line for line in caught.value.lines)
-    return [line.split(";")[0] for line in caught.value.lines]
+    lines = refusals(there, **config)
+    assert all("set it back, or back up" in line for line in lines)
+    return [line.split(";")[0] for line in lines]
 
 
 def test_the_same_settings_and_an_empty_cluster_are_free() -> None:

@@ -34,12 +34,14 @@ class DividedDriver(Driver):
         bounds: bytes that a shard takes, as the settings of driver A, of B, and of the third one say.
         pins_bound: whether a repeat goes by the bound of the declaration, not by that of its own driver.
         rest_first: whether what is left is taken before anything else.
+        leaves_again: whether the rest is left once more by an epoch that was to take it and was abandoned.
 
     """
 
     bounds: tuple[int, int, int] = (1, 2, 3)
     pins_bound: bool = True
     rest_first: bool = True
+    leaves_again: bool = True
 
     @property
     def _bound(self) -> int:
@@ -69,6 +71,8 @@ class DividedDriver(Driver):
         if not self.pins_bound:
             pinned = pinned.model_copy(update={"bytes_max": self._bound})
         taken, left = self._taken(pinned, records)
+        if pinned.is_abandoned and self.leaves_again:
+            left = tuple(pinned.after.items())
         new, delta = yield from state.decided(self.pipeline, self.rules, at, [(one, time) for _, one, time in taken])
         return replace(at, phase="record", new=new, delta=delta.model_dump_json(), left=left)
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.model.divided import DividedDriver
 from tests.model.games import explored
+from tests.model.operator import Operator, stands_still
 from tests.model.rules import Pipeline
 
 SLOW = pytest.mark.slow
@@ -46,6 +47,43 @@ def test_two_drivers_divide_alike_in_any_order(pipeline: Pipeline, trouble: dict
     assert found.hole is None, "\n".join((found.hole, *found.way))
     assert found.states >= states, "the exploration was cut short"
     assert "stale" in found.ends, "the exploration is vacuous"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "losses", "states"),
+    [
+        (KAFKA, 0, 2_700),
+        (SHARDS, 0, 4_700),
+        (TWO_EPOCHS, 0, 6_100),
+        pytest.param(TABLE, 1, 45_000, marks=SLOW),
+        pytest.param(FILES, 1, 58_000, marks=SLOW),
+    ],
+)
+def test_a_rest_that_is_abandoned_where_drivers_are_stopped_is_taken_later(
+    pipeline: Pipeline, losses: int, states: int
+) -> None:
+    operator = Operator(pipeline.to, then="start")
+    found = explored(pipeline, losses=losses, before=operator, driver=DividedDriver)
+    assert found.hole is None, "\n".join((found.hole, *found.way))
+    assert found.states >= states, "the exploration was cut short"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "states"),
+    [(KAFKA, 360_000), pytest.param(SHARDS, 710_000, marks=SLOW), pytest.param(FILES, 360_000, marks=SLOW)],
+)
+def test_a_rest_that_is_abandoned_while_drivers_live_is_not_lost(pipeline: Pipeline, states: int) -> None:
+    """Whoever finishes the epoch that was abandoned leaves the rest as it was."""
+    found = explored(pipeline, beside=Operator(pipeline.to), excused=stands_still, driver=DividedDriver)
+    assert found.hole is None, "\n".join((found.hole, *found.way))
+    assert found.states >= states, "the exploration was cut short"
+
+
+def test_a_rest_that_an_abandoned_epoch_does_not_leave_once_more_is_lost() -> None:
+    driver = partial(DividedDriver, leaves_again=False)
+    found = explored(KAFKA, beside=Operator(KAFKA.to), excused=stands_still, driver=driver)
+    assert found.hole is not None
+    assert "recovery the sinks hold ['a']" in found.hole
 
 
 @pytest.mark.parametrize(

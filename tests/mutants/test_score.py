@@ -59,9 +59,6 @@ def explanations(tmp_path: Path, text: str = ENTRY) -> list[Explanation]:
 )
 def test_the_exit_code_of_its_tests_tells_the_end_of_a_mutant(code: int, end: str) -> None:
     assert end_of("m", code) == end
-
-
-def test_a_mutant_that_was_not_played_is_no_result() -> None:
     with pytest.raises(MutantsError, match="mutant m was not played"):
         end_of("m", None)
 
@@ -98,6 +95,8 @@ def test_the_score_is_of_mutants_that_change_anything(tmp_path: Path) -> None:
     assert found.share == 0.9
     assert found.reached
     assert not scored(outcome(mutant("c"), mutant("d", "untested"), mutant("e", "killed")), []).reached
+    below = scored(outcome(*[mutant("c")] * 1001, *[mutant("d", "killed")] * 9000), [])
+    assert percent(below) == "89.9 %", "not rounded up to the least"
 
 
 def test_an_explained_mutant_that_is_not_made_any_more_or_is_killed_is_an_error(tmp_path: Path) -> None:
@@ -135,11 +134,6 @@ def test_the_table_lists_each_survivor_and_each_equivalent(tmp_path: Path) -> No
     assert "1. `windows.f`, all tests pass\n\n```diff\n-a | b\n+c\n```" in page
     assert "2. `windows.f`, no test calls the function" in page
     assert "| `windows.f` | `a \\| b` | `b \\| a`<br>`a or b` | Both are truths, and the order is the same. |" in page
-
-
-def test_a_score_below_the_least_is_not_rounded_up_to_it() -> None:
-    lost, won = [mutant("c")] * 1001, [mutant("d", "killed")] * 9000
-    assert percent(scored(outcome(*lost, *won), [])) == "89.9 %"
 
 
 def test_a_module_that_was_played_is_kept(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_bugs_are_picked_by_area_name_and_run() -> None:
     assert [bug.id for bug in pick(GARDEN, ["windows.emitted-again"])] == ["windows.emitted-again"]
     assert pick(GARDEN, []) == GARDEN
     assert {bug.run for bug in pick(GARDEN, [], UNIT)} == {UNIT}
-    with pytest.raises(GardenError, match=r"there is no bug or area katalog; areas are abandon, backup"):
+    with pytest.raises(GardenError, match=r"there is no bug or area katalog; areas are abandon, aggregates, backup"):
         pick(GARDEN, ["katalog"])
     with pytest.raises(GardenError, match="run of the kind embedded"):
         pick(GARDEN, ["gateway"], "embedded")

@@ -52,10 +52,10 @@ func replay(sends []*Send, chain, settings Row, answer *Answer) map[string]Due {
 	reached, before, unread, shown := none, none, len(sends), map[string]int64{}
 	for n, one := range epochs {
 		record := as[Row](one)
-		epoch, watermark, clocked := number(record["epoch"]), number(record["watermark_ms"]), record["clock"] != nil
+		epoch, watermark, clock := number(record["epoch"]), number(record["watermark_ms"]), as[Row](record["clock"])
 		answer.demand(epoch == int64(n), "chain", "epoch %v is the one of place %d", record["epoch"], n)
 		read, keeps, slowest := take(sends, record, number(head["format"]), ends, shown, answer)
-		wanted := map[bool]int64{true: max(before, slowest), false: reached}[keeps || clocked]
+		wanted := map[bool]int64{true: max(before, slowest, number(map[bool]any{false: clock["forced_ms"]}[keeps])), false: reached}[keeps || clock != nil]
 		answer.demand(watermark == wanted, "chain", "epoch %d: the watermark is %v, due is %d", epoch, record["watermark_ms"], wanted)
 		passed := func(start int64) bool { return watermark != none && start+length+lateness <= watermark }
 		for at, count := range open {
@@ -71,7 +71,7 @@ func replay(sends []*Send, chain, settings Row, answer *Answer) map[string]Due {
 		counts := map[string]int64{"in": int64(len(read))}
 		for _, send := range read {
 			start, id := send.time-((send.time%length)+length)%length, as[string](send.row["id"])
-			if last, there := shown[send.place]; clocked && !send.malformed && (!there || last < send.time) {
+			if last, there := shown[send.place]; clock != nil && !send.malformed && (!there || last < send.time) {
 				shown[send.place] = send.time
 			}
 			switch {
@@ -126,14 +126,14 @@ func take(sends []*Send, record Row, format int64, ends, shown map[string]int64,
 			times = append(times, number(time))
 		}
 	}
-	repairs, leaves := number(record["repairs"]), leftBy(record, answer.run)
+	repairs, leaves, again := number(record["repairs"]), leftBy(record, answer.run), record["after"] != nil && record["repairs"] == nil
 	for _, send := range sends {
 		in := func(span [2]int64) bool { return send.epoch == none && span[0] <= send.offset && send.offset < span[1] }
 		due := in(spans[send.place]) || send.epoch == none && repairs != none && send.left == repairs
 		if in(lost[send.place]) {
 			answer.Lost, send.epoch = answer.Lost+1, epoch
-		} else if due && leaves(send) {
-			send.left = epoch
+		} else if due && leaves(send) || again && send.epoch == none && send.left == epoch-1 {
+			send.left = epoch // again: the rest that an abandoned epoch was to take
 		} else if due {
 			send.epoch, send.row["epoch"], read = epoch, written(epoch), append(read, send)
 		}

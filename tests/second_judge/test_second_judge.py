@@ -20,7 +20,7 @@ from tests.second_judge.program import TOOL, ask
 from tests.unit.harness.fabricate import fabricate
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.recorded_run import RECORDED, unpacked
-from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
+from tests.unit.harness.tamper import bind, document, lines_of, observed, sent, watch
 
 LINES = 400
 Change = Callable[[list[Row]], Any]
@@ -41,13 +41,9 @@ def run(clean: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(clean, tmp_path / clean.name))
 
 
-def answer_of(run: Path) -> Answer:
-    return ask(run)
-
-
 def agree(run: Path) -> Answer:
     """Both judges come to the same numbers; the second one's answer."""
-    answer, first = answer_of(run), judge(run, write=False)
+    answer, first = ask(run), judge(run, write=False)
     bare = {sink: output.model_copy(update={"causes": {}}) for sink, output in first.outputs.items()}
     assert {sink: output for sink, output in answer.sinks.items() if sink in bare} == bare, answer.reasons
     return answer
@@ -76,7 +72,7 @@ OFFENCES: dict[str, Change] = {
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize("sort", OFFENCES)
 def test_an_offence_in_a_sink_is_counted_alike(run: Path, sink: str, sort: str) -> None:
-    change_lines(run / "observed" / f"{sink}.jsonl", OFFENCES[sort])
+    observed(sink, OFFENCES[sort])(run)
     answer = agree(run)
     assert answer.verdict is Verdict.FAIL
     assert getattr(answer.sinks[sink], sort) == 1
@@ -100,7 +96,7 @@ FIELDS: dict[str, tuple[str, Change]] = {
 @pytest.mark.parametrize("what", FIELDS)
 def test_a_field_that_was_altered_is_seen(run: Path, what: str) -> None:
     sink, change = FIELDS[what]
-    change_lines(run / "observed" / f"{sink}.jsonl", change)
+    observed(sink, change)(run)
     assert agree(run).sinks[sink].corrupted == 1
 
 
@@ -124,24 +120,22 @@ CHAINS: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("what", CHAINS)
 def test_a_chain_that_was_altered_fails(run: Path, what: str) -> None:
     change, said = CHAINS[what]
-    change_json(run / "observed" / "chain.json", change)
-    answer = answer_of(run)
+    document("chain", change)(run)
+    answer = ask(run)
     assert answer.verdict is Verdict.FAIL
     assert any(reason.startswith("chain: ") and said in reason for reason in answer.reasons)
 
 
 def test_a_record_that_no_epoch_read_fails(run: Path) -> None:
-    path = run / "sent.jsonl"
-    last = max(row["offset"] for row in lines_of(path) if row["partition"] == 0)
-    change_lines(path, lambda rows: rows.append({**rows[0], "partition": 0, "offset": last + 1, "kind": "resent"}))
-    assert "chain: 1 records lie in no epoch's ranges" in answer_of(run).reasons
+    last = max(row["offset"] for row in lines_of(run / "sent.jsonl") if row["partition"] == 0)
+    sent(lambda rows: rows.append({**rows[0], "partition": 0, "offset": last + 1, "kind": "resent"}))(run)
+    assert "chain: 1 records lie in no epoch's ranges" in ask(run).reasons
 
 
 @pytest.mark.parametrize("record", [False, True])
 def test_a_gap_is_a_break_unless_the_chain_records_that_it_was_given_up(run: Path, record: bool) -> None:
     """Of both judges: what they count as given up has to be the same."""
-    chain = run / "observed" / "chain.json"
-    start, end = json.loads(chain.read_text())["epochs"][2]["ranges"]["events"]["0"]
+    start, end = json.loads((run / "observed" / "chain.json").read_text())["epochs"][2]["ranges"]["events"]["0"]
     inside = [row for row in lines_of(run / "sent.jsonl") if row["partition"] == 0 and start <= row["offset"] < end]
 
     def change(chain: Any) -> None:
@@ -149,7 +143,7 @@ def test_a_gap_is_a_break_unless_the_chain_records_that_it_was_given_up(run: Pat
         if record:
             chain["epochs"][2]["lost"] = {"offsets": {"events": {"0": [start, end]}}, "at_ms": 1}
 
-    change_json(chain, change)
+    document("chain", change)(run)
     answer = agree(run)
     assert answer.lost == (len(inside) if record else 0)
     assert record != any("is read over" in reason for reason in answer.reasons)
@@ -163,15 +157,15 @@ def test_a_gap_is_a_break_unless_the_chain_records_that_it_was_given_up(run: Pat
 def test_evidence_that_is_cut_short_or_gone_is_unknown(run: Path, name: str) -> None:
     path = run / name
     path.write_bytes(path.read_bytes()[:-20])
-    assert answer_of(run).verdict is Verdict.UNKNOWN
+    assert ask(run).verdict is Verdict.UNKNOWN
     path.unlink()
-    assert answer_of(run).verdict is Verdict.UNKNOWN
+    assert ask(run).verdict is Verdict.UNKNOWN
 
 
 def test_a_send_that_is_not_what_its_checksum_says_is_unknown(run: Path) -> None:
     whole = next(number for number, row in enumerate(lines_of(run / "sent.jsonl")) if row["reason"] is None)
-    change_lines(run / "sent.jsonl", lambda rows: rows[whole].update(user="somebody"))
-    assert answer_of(run).verdict is Verdict.UNKNOWN
+    sent(lambda rows: rows[whole].update(user="somebody"))(run)
+    assert ask(run).verdict is Verdict.UNKNOWN
 
 
 def _other(run: Path) -> Answer:
@@ -226,23 +220,37 @@ def _with_clocks(run: Path) -> None:
             epoch["watermark_ms"] = due
             known[-1] = EpochRecord.model_validate(epoch)
 
-    change_json(run / "observed" / "chain.json", change)
+    document("chain", change)(run)
 
 
 def test_time_by_partition_is_judged_alike(run: Path) -> None:
     _with_clocks(run)
-    assert not [reason for reason in answer_of(run).reasons if "watermark" in reason]
-    change_json(run / "observed" / "chain.json", _watermark)
-    assert [reason for reason in answer_of(run).reasons if "epoch 3: the watermark" in reason]
+    assert not [reason for reason in ask(run).reasons if "watermark" in reason]
+    document("chain", _watermark)(run)
+    assert [reason for reason in ask(run).reasons if "epoch 3: the watermark" in reason]
+
+
+def test_time_that_is_forced_is_judged_alike(run: Path) -> None:
+    """An epoch goes on to a time that a partition is behind."""
+    _with_clocks(run)
+
+    def force(chain: Any) -> None:
+        third = chain["epochs"][3]
+        third["clock"]["forced_ms"] = third["watermark_ms"] = third["watermark_ms"] + 1
+
+    document("chain", force)(run)
+    assert not [reason for reason in ask(run).reasons if "epoch 3: the watermark" in reason]
+    document("chain", lambda chain: chain["epochs"][3]["clock"].pop("forced_ms"))(run)
+    assert [reason for reason in ask(run).reasons if "epoch 3: the watermark" in reason]
 
 
 @pytest.mark.parametrize("stated", [None, True, False])
 def test_an_epoch_that_reads_nothing_is_judged_alike(run: Path, stated: bool | None) -> None:
     """It closes windows, unless an operator gave it up; where the chain does not say so, one did."""
-    loaded, path = Case(run), run / "observed" / "chain.json"
+    loaded = Case(run)
     settings = loaded.manifest.settings
 
-    def last(watermark_ms: int | None) -> Callable[[Any], Any]:
+    def end_with(watermark_ms: int | None) -> None:
         def change(chain: Any) -> None:
             before = chain["epochs"][:4][-1]
             ends = {name: [end, end] for name, (_, end) in before["ranges"]["events"].items()}
@@ -258,16 +266,16 @@ def test_an_epoch_that_reads_nothing_is_judged_alike(run: Path, stated: bool | N
             if stated is None:
                 chain["head"]["format"] = 3
 
-        return change
+        document("chain", change)(run)
 
     def complaints() -> list[str]:
-        return [reason for reason in answer_of(run).reasons if reason.startswith("chain: epoch 4: ")]
+        return [reason for reason in ask(run).reasons if reason.startswith("chain: epoch 4: ")]
 
-    change_json(path, last(0))
+    end_with(0)
     epochs = Case(run).chain.epochs
     due = replay(loaded.sends, epochs, settings.window_ms, settings.lateness_ms).numbers[-1].watermark_due_ms
     assert (due == epochs[-2].watermark_ms) == (stated is not False), "the test is vacuous"
-    change_json(path, last(due))
+    end_with(due)
     assert complaints() == []
-    change_json(path, last(due + 1 if due else 1))
+    end_with(due + 1 if due else 1)
     assert "the watermark is" in complaints()[0]

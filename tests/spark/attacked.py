@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from infra.embedded.process import Child, wait_for
-from tests.spark.held import Held
+from tests.spark.held import Held, executor_of, killed
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import Pipeline
 from tests.spark.records import mixture
@@ -97,13 +97,48 @@ class Attacked:
         self.pipeline.wait_processed(self.driver)
         assert_exact(self.pipeline, running=True)
 
+    def killed_at(
+        self,
+        case: str,
+        points: Mapping[str, tuple[str, Mapping[str, Any]]],
+        *,
+        held: Callable[[], object] = lambda: None,
+        dead: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Hold a process at the point of a case, kill there the one that the case names, and judge all outputs.
+
+        Args:
+            case: of `cases`.
+            points: by name.
+            held: looks while the process is held.
+            dead: looks once the driver was killed, before it is started again.
+
+        """
+        name, victim = case.rsplit("-", 1)
+        point, where = points[name]
+        self.held.ask(point, **where)
+        self.send()
+        process = self.held.wait(self.driver)
+        held()
+        if victim == "driver":
+            self.driver.kill()
+            dead()
+            self.again()
+        else:
+            killed(executor_of(process) if victim == "executor" else process)
+        self.exact()
+
+    def assert_declared(self) -> None:
+        """An epoch is to be repeated."""
+        assert self.pipeline.head().declared is not None
+
     @classmethod
-    def begun(cls, pipeline: Pipeline) -> Attacked:
+    def begun(cls, pipeline: Pipeline, epochs: int = 3) -> Self:
         """With a driver, and some epochs that close windows for those that come and leave something to collect."""
         held = Held(pipeline.folder / "points")
         held.folder.mkdir()
         made = cls(pipeline, held, pipeline.start(env=held.env))
-        for _ in range(3):
+        for _ in range(epochs):
             made.send()
             pipeline.wait_processed(made.driver)
         return made

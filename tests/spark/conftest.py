@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once.driver.session import MANAGER, REQUIRED
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT, Toolchain

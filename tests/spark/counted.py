@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from effectively_once.operate.create.create import create
-from effectively_once.pipeline.job import job_of
 from effectively_once.sinks.manifest import ManifestSink
 from infra.embedded.process import Child, wait_for
-from infra.toolchain.prepare import CHECKOUT
-from tests.harness.checkers.reference import Outcome, Reference, replay
+from tests.harness.checkers.reference import Reference, replay
 from tests.harness.evidence import EpochRecord
 from tests.spark.attacked import Attacked
-from tests.spark.outputs import published_epochs, rows
-from tests.spark.pipeline import PARTITIONS, Pipeline
+from tests.spark.outputs import assert_letters, published_epochs, rows
+from tests.spark.pipeline import Commanded
 
 JOB = "tests.spark.counted_job"
 WINDOW_MS, LATENESS_MS = 60_000, 120_000
@@ -25,27 +20,8 @@ PROCESSED_S = 180.0
 """Another step and a state store are to be started beside what other pipelines need."""
 
 
-class Counted(Pipeline):
-    """A pipeline of its own with Spark's state; its job is no part of the wheel."""
-
-    def create_topics(self) -> None:
-        """Make topics, as an operator does."""
-        create(job_of(self.write_settings()), replication=1, deadline_s=30, source_partitions=PARTITIONS)
-
-    def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
-        """Start the driver's process."""
-        driver = self._home.start(
-            f"driver-{len(self._drivers)}",
-            "effectively_once",
-            ["run", str(settings or self.write_settings())],
-            {
-                "EFFECTIVELY_ONCE_EVENTS": str(self._events),
-                "PYTHONPATH": f"{self._home.toolchain.wheel.installed}:{CHECKOUT}",
-                **(env or {}),
-            },
-        )
-        self._drivers.append(driver)
-        return driver
+class Counted(Commanded):
+    """A pipeline of its own with Spark's state."""
 
     def wait_processed(self, driver: Child) -> None:
         """Wait until every record sent lies in a published epoch."""
@@ -86,12 +62,7 @@ def assert_counted(counted: Counted) -> Reference:
     archive = ManifestSink(counted.store, counted.layout, "archive").rows(len(epochs) - 1)
     found = Counter((row["id"], (row["topic"], row["partition"], row["offset"]), epoch) for epoch, _, row in archive)
     assert found == wanted
-    refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
-    assert Counter((tuple(row["source"]), row["reason"]) for row in rows(counted, "dead_letter")) == Counter(
-        (send.coordinate, refused[Outcome(outcome)] or send.reason)
-        for send, outcome in zip(counted.sends, expected.outcomes, strict=True)
-        if outcome in refused
-    )
+    assert_letters(counted, expected)
     assert Counter(
         (row["user"], row["window_start_ms"], row["count"], row["crc"], row["epoch"])
         for row in rows(counted, "user_counts")

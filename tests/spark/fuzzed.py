@@ -84,4 +84,4 @@ class Fuzzed(Orders):
 
 def ordered(rows: Sequence[Row]) -> list[str]:
     """Rows in an order of their own, so that two lists of them are equal where the rows are."""
-    return sorted(json.dumps(row, sort_keys=True, default=bytes.hex) for row in rows)
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)

@@ -23,6 +23,7 @@ def read(frame: DataFrame) -> DataFrame:
         given.withColumn("raw", f.unhex(f.md5("text")))
         .withColumn("day", f.date_from_unix_date("days"))
         .withColumn("at", f.timestamp_micros("at_us"))
+        .withColumn("cents", f.expr("cast(cast(n as decimal(20, 0)) * 0.01BD as decimal(38, 2))"))
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from effectively_once.ledger.records import Counts
 from effectively_once.ledger.records import EpochRecord as Recorded
 from effectively_once.sinks.manifest import ManifestSink
-from tests.harness.checkers.reference import Outcome, replay
+from tests.harness.checkers.reference import Outcome, Reference, replay
 from tests.harness.evidence import EpochRecord
 from tests.spark.pipeline import PARTITIONS, Pipeline
 
@@ -44,8 +44,9 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
     """
     epochs = published_epochs(pipeline, running=running)
     assert {send.partition for send in pipeline.sends} == set(range(PARTITIONS)), "a partition was sent nothing"
-    window_ms, lateness_ms = 60_000, 120_000
-    expected = replay(pipeline.sends, epochs, window_ms, lateness_ms)
+    # What a pipeline's settings do not say is as its job has it.
+    own = {"window_ms": 60_000, "lateness_ms": 120_000} | pipeline.settings
+    expected = replay(pipeline.sends, epochs, int(str(own["window_ms"])), int(str(own["lateness_ms"])))
     due = [numbers.watermark_due_ms for numbers in expected.numbers]
     assert [record.watermark_ms for record in epochs] == due
     accepted = rows(pipeline, "accepted")
@@ -59,12 +60,7 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
         )
         for index in expected.accepted.values()
     )
-    refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
-    assert Counter((tuple(row["source"]), row["reason"]) for row in rows(pipeline, "dead_letter")) == Counter(
-        (send.coordinate, refused[Outcome(outcome)] or send.reason)
-        for send, outcome in zip(pipeline.sends, expected.outcomes, strict=True)
-        if outcome in refused
-    )
+    assert_letters(pipeline, expected)
     counts = rows(pipeline, "user_counts")
     assert Counter((row["user"], row["window_start_ms"], row["count"], row["epoch"]) for row in counts) == Counter(
         (*key, *value) for key, value in expected.user_counts.items()
@@ -73,6 +69,16 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
     totals = [(row["window_start_ms"], row["count"], epoch) for epoch, _, row in manifests.rows(len(epochs) - 1)]
     assert Counter(totals) == Counter((start, *value) for start, value in expected.global_counts.items())
     return Counter(Outcome(outcome).name for outcome in expected.outcomes)
+
+
+def assert_letters(pipeline: Pipeline, expected: Reference) -> None:
+    """Assert that what was refused is in the dead letters, once and with its reason."""
+    refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
+    assert Counter((tuple(row["source"]), row["reason"]) for row in rows(pipeline, "dead_letter")) == Counter(
+        (send.coordinate, refused[Outcome(outcome)] or send.reason)
+        for send, outcome in zip(pipeline.sends, expected.outcomes, strict=True)
+        if outcome in refused
+    )
 
 
 def _accepted(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -17,12 +17,14 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import Job, job_of
 from effectively_once.sources.times import BOUNDS
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from infra.embedded.process import Child, wait_for
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints
-from infra.toolchain.prepare import Toolchain
+from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.topics import LARGE
 from tests.harness.sends import Send
 
@@ -47,7 +49,14 @@ class Outgoing:
 
 
 class Pipeline:
-    """A user_counts pipeline of its own on the shared stack."""
+    """A user_counts pipeline of its own on the shared stack.
+
+    Attributes:
+        command: a module that its drivers run, and words before the settings file.
+
+    """
+
+    command: tuple[str, ...] = (MODULE,)
 
     def __init__(
         self, toolchain: Toolchain, endpoints: Endpoints, folder: Path, name: str, changes: Mapping[str, object]
@@ -70,6 +79,11 @@ class Pipeline:
             "shards": SHARDS,
             **changes,
         }
+
+    @property
+    def own_env(self) -> Mapping[str, str]:
+        """What all its drivers need of their environment."""
+        return {}
 
     def create_topics(self) -> None:
         topics = [NewTopic(self.topic, PARTITIONS, 1, config=BOUNDS)]
@@ -171,12 +185,12 @@ class Pipeline:
 
     def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
         """Start the job's process."""
-        file = settings or self.write_settings()
+        module, *words = self.command
         driver = self._home.start(
             f"driver-{len(self._drivers)}",
-            MODULE,
-            [str(file)],
-            {"EFFECTIVELY_ONCE_EVENTS": str(self._events), **(env or {})},
+            module,
+            [*words, str(settings or self.write_settings())],
+            {"EFFECTIVELY_ONCE_EVENTS": str(self._events), **self.own_env, **(env or {})},
         )
         self._drivers.append(driver)
         return driver
@@ -223,3 +237,21 @@ class Pipeline:
     def epochs(self) -> list[EpochRecord]:
         """Return every recorded epoch."""
         return run(chain.history(self.layout, self.head()), self.store)
+
+
+class Commanded(Pipeline):
+    """One whose job is no part of the wheel: an operator's commands make its topics and start its drivers."""
+
+    command = ("effectively_once", "run")
+
+    @property
+    def own_env(self) -> Mapping[str, str]:
+        return {"PYTHONPATH": f"{self._home.toolchain.wheel.installed}:{CHECKOUT}"}
+
+    @property
+    def job(self) -> Job:
+        """What the settings file names."""
+        return job_of(self.write_settings())
+
+    def create_topics(self) -> None:
+        create(self.job, replication=1, deadline_s=30, source_partitions=PARTITIONS)

@@ -11,7 +11,6 @@ import signal
 import pytest
 
 from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked, cases
-from tests.spark.held import executor_of, killed
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
@@ -22,17 +21,7 @@ CORE = ("accepted_open-worker", "manifest_created-driver")
 
 @pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, CORE))
 def test_killed_at(attacked: Attacked, case: str) -> None:
-    name, victim = case.rsplit("-", 1)
-    point, where = {**IN_TASKS, **IN_DRIVER}[name]
-    attacked.held.ask(point, **where)
-    attacked.send()
-    process = attacked.held.wait(attacked.driver)
-    if victim == "driver":
-        attacked.driver.kill()
-        attacked.again()
-    else:
-        killed(executor_of(process) if victim == "executor" else process)
-    attacked.exact()
+    attacked.killed_at(case, {**IN_TASKS, **IN_DRIVER})
 
 
 @pytest.mark.slow

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from effectively_once.pipeline.columns import SUM_TOO_LARGE
-from effectively_once.state import sums
+from effectively_once.state.accumulator import SUM_TOO_LARGE
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.database import postgres
 from tests.fuzz.chosen import RECORDS, drawn
-from tests.fuzz.model import values_of
 from tests.fuzz.records import many
+from tests.fuzz.results import result
 from tests.fuzz.rows import Row, row_of
 from tests.spark.fuzzed import Coordinate, Fuzzed, ordered
 from tests.spark.fuzzed_job import pipeline
@@ -110,8 +109,11 @@ def test_all_sinks_of_windows_hold_the_results_of_accepted_rows_and_too_large_su
     fuzzed: Fuzzed,
 ) -> None:
     each = pipeline.windows[0]
-    exact = {at: values_of(each, rows) for at, rows in _closed(fuzzed, fuzzed.read_rows("told")).items()}
-    fit = {at: values for at, values in exact.items() if all(map(sums.holds, values.values()))}
+    exact = {
+        at: {name: result(value, rows, pipeline.given)[0] for name, value in each.values.items()}
+        for at, rows in _closed(fuzzed, fuzzed.read_rows("told")).items()
+    }
+    fit = {at: values for at, values in exact.items() if None not in values.values()}
     due = [{"user": user, "window_start_ms": start, **values} for (user, start), values in fit.items()]
     assert due
     assert ordered(fuzzed.read_rows("told_sums")) == ordered(due)

@@ -1,4 +1,4 @@
-"""A partition that lags: with `idle_ms` it holds time back for as long as it is not idle, and nothing of it is late."""
+"""A partition that lags holds time back with `idle_ms`: until it is idle, or until too much is kept for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from effectively_once.operate.inspect.certificate import certify
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.embedded.process import Child
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import PARTITIONS, Outgoing, Pipeline
@@ -45,3 +47,25 @@ def test_records_of_a_partition_that_lags_are_late_only_once_it_was_idle(
     assert_exact(pipeline, running=True)
     watermark_ms = pipeline.head().declared.watermark_ms  # type: ignore[union-attr]
     assert watermark_ms == START_MS + 2 * HOUR_MS
+
+
+def test_one_for_whom_too_much_is_held_is_left_behind_and_time_goes_no_further_than_it_must(
+    new_pipeline: Callable[..., Pipeline],
+) -> None:
+    pipeline = new_pipeline("left_behind", idle_ms=600_000, held_rows_max=1, window_ms=60_000, lateness_ms=0)
+    driver = pipeline.start()
+    # More than one for each shard, by id and by user.
+    first = [record for n in range(10) for record in at(START_MS + n, FAST, *LAGGING)]
+    published(pipeline, driver, *first)
+    for minute in range(3):
+        published(pipeline, driver, *at(START_MS + HOUR_MS + minute, FAST))
+    closed = start_of(START_MS) + 60_000
+    published(pipeline, driver, *at(closed - 1, *LAGGING), *at(closed, *LAGGING))
+    assert assert_exact(pipeline, running=True)["LATE"] == len(LAGGING), "of the window that was closed, of no other"
+    found = certify(PipelineSettings.model_validate(pipeline.settings), pipeline.store, start_of(START_MS))
+    assert (found.verdict, found.watermark_ms) == ("released", closed)
+    assert found.released == tuple(f"{pipeline.topic}/{one}" for one in LAGGING)
+
+
+def start_of(time_ms: int) -> int:
+    return time_ms - time_ms % 60_000

@@ -19,7 +19,8 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.reader import PublishedRows, published
 from effectively_once.store.listing import S3ListingStore
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.stack import EmbeddedStack
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS

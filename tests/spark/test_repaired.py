@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 from effectively_once.errors import SinkError
 from effectively_once.operate.abandon.repair import repair
 from effectively_once.pipeline.job import job_of
-from infra.embedded.process import Child, wait_for
+from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.prepare import CHECKOUT, Toolchain
+from infra.toolchain.prepare import Toolchain
 from tests.spark.outputs import rows
-from tests.spark.pipeline import PARTITIONS, Outgoing, Pipeline
+from tests.spark.pipeline import PARTITIONS, Commanded, Outgoing, Pipeline
 from tests.spark.records import START_MS, good
 from tests.spark.truncated_job import JOB, KEPT, VARIABLE
 
@@ -25,19 +24,14 @@ MINUTE_MS, USERS = 60_000, 7
 ENDED_S = 240.0
 
 
-class Truncated(Pipeline):
+class Truncated(Commanded):
     """The pipeline of `truncated_job`; drivers are started by the command."""
 
-    def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
-        path = os.pathsep.join([str(self._home.toolchain.wheel.installed), str(CHECKOUT)])
-        driver = self._home.start(
-            f"driver-{len(self._drivers)}",
-            "effectively_once",
-            ["run", str(settings or self.write_settings())],
-            {"EFFECTIVELY_ONCE_EVENTS": str(self._events), "PYTHONPATH": path, VARIABLE: str(self.asked)},
-        )
-        self._drivers.append(driver)
-        return driver
+    create_topics = Pipeline.create_topics
+
+    @property
+    def own_env(self) -> Mapping[str, str]:
+        return {**super().own_env, VARIABLE: str(self.asked)}
 
     @property
     def asked(self) -> Path:

@@ -9,29 +9,19 @@ import pytest
 from confluent_kafka import Producer
 
 from effectively_once.operate.create.create import create
-from effectively_once.pipeline.job import job_of
-from infra.embedded.process import Child, wait_for
+from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.prepare import CHECKOUT, Toolchain
-from tests.spark.pipeline import PROCESSED_S, Pipeline
+from infra.toolchain.prepare import Toolchain
+from tests.spark.pipeline import PROCESSED_S, Commanded
 
 pytestmark = pytest.mark.spark
 
 
-class Sized(Pipeline):
-    """A pipeline of `sized_job`, which is no part of the wheel."""
+class Sized(Commanded):
+    """A pipeline of `sized_job`, whose input is one partition."""
 
     def create_topics(self) -> None:
-        """Make topics, as an operator does."""
-        create(job_of(self.write_settings()), replication=1, deadline_s=30, source_partitions=1)
-
-    def begun(self) -> Child:
-        """Start the driver's process."""
-        path = f"{self._home.toolchain.wheel.installed}:{CHECKOUT}"
-        env = {"EFFECTIVELY_ONCE_EVENTS": str(self._events), "PYTHONPATH": path}
-        driver = self._home.start("driver", "effectively_once", ["run", str(self.write_settings())], env)
-        self._drivers.append(driver)
-        return driver
+        create(self.job, replication=1, deadline_s=30, source_partitions=1)
 
     def read_reasons(self, sink: str) -> list[tuple[str, str | None]]:
         """Id and reason of every committed message of a sink."""
@@ -56,7 +46,7 @@ def test_a_record_too_large_for_one_sink_stops_nothing(
     for identity, user in users.items():
         send(identity, user)
     assert producer.flush(60) == 0
-    driver = sized.begun()
+    driver = sized.start()
     try:
         wait_for("the first records", PROCESSED_S, lambda: sized.published_rows() >= len(users), driver)
         send("f", "fay")

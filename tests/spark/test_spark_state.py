@@ -24,7 +24,6 @@ from tests.harness.checkers.reference import Outcome
 from tests.settings import pipeline_settings
 from tests.spark.attacked import HEAD, cases
 from tests.spark.counted import JOB, PROCESSED_S, AttackedCounted, Counted, assert_counted
-from tests.spark.held import Held, executor_of, killed
 from tests.spark.records import late, mixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
@@ -74,34 +73,20 @@ def new_counted(stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: py
 @pytest.fixture(scope="module")
 def attacked_counted(new_counted: Make) -> AttackedCounted:
     """One pipeline for all points."""
-    counted = new_counted("counted")
-    held = Held(counted.folder / "points")
-    held.folder.mkdir()
-    made = AttackedCounted(counted, held, counted.start(env=held.env))
-    for _ in range(2):
-        made.send()
-        counted.wait_processed(made.driver)
-    return made
+    return AttackedCounted.begun(new_counted("counted"), epochs=2)
 
 
 @pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, CORE))
 def test_killed_at(attacked_counted: AttackedCounted, case: str) -> None:
     """Every output is exact after it; a driver that was killed between record and Spark's commit left both apart."""
     attacked, counted = attacked_counted, attacked_counted.pipeline
-    name, victim = case.rsplit("-", 1)
-    point, where = {**IN_TASKS, **IN_DRIVER}[name]
-    attacked.held.ask(point, **where)
-    attacked.send()
-    process = attacked.held.wait(attacked.driver)
-    if victim == "driver":
-        attacked.driver.kill()
-        if name == "recorded":
+
+    def apart() -> None:
+        if case.startswith("recorded-"):
             assert counted.head().declared is None
             assert max(counted.batches("commits")) == max(counted.batches("offsets")) - 1
-        attacked.again()
-    else:
-        killed(executor_of(process) if victim == "executor" else process)
-    attacked.exact()
+
+    attacked.killed_at(case, {**IN_TASKS, **IN_DRIVER}, dead=apart)
     attacked.send()
     attacked.exact()
 

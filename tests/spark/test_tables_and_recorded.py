@@ -23,7 +23,7 @@ from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.database import postgres
 from tests.spark.attacked import cases
-from tests.spark.held import Held, executor_of, killed
+from tests.spark.held import Held
 from tests.spark.orders import AttackedOrders, Orders, assert_exact
 from tests.spark.pipeline import ADMIN_S, PARTITIONS
 from tests.spark.records import good, mixture
@@ -85,33 +85,20 @@ def new_orders(
 @pytest.fixture(scope="module")
 def attacked_orders(new_orders: Make) -> AttackedOrders:
     """One pipeline for all crash points."""
-    orders = new_orders("orders")
-    held = Held(orders.folder / "points")
-    held.folder.mkdir()
-    made = AttackedOrders(orders, held, orders.start(env=held.env))
-    made.send()
-    orders.wait_processed(made.driver)
-    return made
+    return AttackedOrders.begun(new_orders("orders"), epochs=1)
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, CORE))
 def test_killed_at(attacked_orders: AttackedOrders, case: str) -> None:
-    name, victim = case.rsplit("-", 1)
-    point, where = {**IN_TASKS, **IN_DRIVER}[name]
-    attacked, orders = attacked_orders, attacked_orders.pipeline
-    attacked.held.ask(point, **where)
-    attacked.send()
-    process = attacked.held.wait(attacked.driver)
-    drawn = orders.records_of_the_step()
-    if victim == "driver":
-        attacked.driver.kill()
-        assert orders.head().declared is not None
-        attacked.again()
-    else:
-        killed(executor_of(process) if victim == "executor" else process)
-    attacked.exact()
-    if name == "recorded":
+    attacked, orders, drawn = attacked_orders, attacked_orders.pipeline, dict[str, list[int]]()
+    attacked.killed_at(
+        case,
+        {**IN_TASKS, **IN_DRIVER},
+        held=lambda: drawn.update(orders.records_of_the_step()),
+        dead=attacked.assert_declared,
+    )
+    if case.startswith("recorded-"):
         assert drawn, "the killed process had recorded its draw"
     published = {row["price"] for row in orders.accepted()}
     for key, prices in drawn.items():
@@ -243,10 +230,9 @@ def test_a_sink_that_is_added_begins_with_the_next_epoch_once_create_has_run(new
     create(job_of(settings), replication=1, deadline_s=30)
     orders.send(mixture(8, 200, first=200))
     stopped_in_order(orders, orders.start(settings))
-    assert_exact(orders)
-    both = [Counter(row["id"] for row in orders.table(name) if row["epoch"] > before) for name in ("added", "orders")]
-    assert both[0] == both[1] != Counter()
-    assert min(row["epoch"] for row in orders.table("added")) == before + 1
+    assert_exact(orders, added_at=before + 1)
+    later = Counter(row["id"] for row in orders.accepted() if row["epoch"] > before)
+    assert Counter(row["id"] for row in orders.table("added")) == later != Counter()
 
 
 Dump = dict[str, tuple[list[str], list[tuple[Any, ...]]]]

@@ -35,11 +35,14 @@ def test_a_null_that_windows_need_makes_a_dead_letter_of_its_name(spark: SparkSe
         ("c", "forbidden"),
     ]
     assert outputs["accepted"] == []
+    strict = pa.schema([column.with_nullable(column.name != "user") for column in PIPELINE.columns])
+    (letter,) = Trial(replace(with_rows(), columns=strict), spark, 1).epoch([record("a", 1, None, 2)])["dead_letter"]
+    assert letter["reason"] == "missing_user"
     free = Trial(with_rows(), spark, 1).epoch([record("a", 1, None, None)])
     assert [(row["user"], row["n"]) for row in free["accepted"]] == [(None, None)]
 
 
-TYPED = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
+TYPED = pa.schema([(f"c{number}", kind) for number, kind in enumerate((*COLUMN_TYPES, pa.decimal128(38, 2)))])
 LITERALS = [
     "'é'",
     "9223372036854775807L",
@@ -49,6 +52,7 @@ LITERALS = [
     "x'00ff'",
     "date'2026-01-31'",
     "timestamp'2026-01-31 01:02:03.000004Z'",
+    "cast(-1.5 as decimal(38, 2))",
 ]
 
 
@@ -74,10 +78,10 @@ def types_come_through(spark: SparkSession) -> None:
     outputs = trial.epoch([record("a", n=1), record("b", n=2)])
     told = [[row[name] for name in TYPED.names] for row in outputs["told"]]
     assert told == [
-        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00"],
-        [None] * 8,
+        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00", "-1.50"],
+        [None] * 9,
     ]
-    assert [[row[name] for name in TYPED.names] == [None] * 8 for row in outputs["kept"]] == [False, True]
+    assert [[row[name] for name in TYPED.names] == [None] * 9 for row in outputs["kept"]] == [False, True]
     assert trial.repeat() == outputs
 
 

@@ -17,12 +17,14 @@ from confluent_kafka.admin import (
 )
 
 from effectively_once.sinks.kafka_shard import ShardAddress
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import prepare
 from tests.database import postgres
+from tests.stack.clicks import Clicks
 from tests.stack.life_cycle import Command, command_on
 from tests.stack.lines import Lines
 
@@ -139,3 +141,9 @@ def lines(stack: EmbeddedStack, database: PostgresServer, pipeline: str, tmp_pat
 def command(lines: Lines, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command on this test's pipeline."""
     return command_on(lines.file, capsys)
+
+
+@pytest.fixture
+def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Clicks:
+    """Make a pipeline that nobody has started yet."""
+    return Clicks(stack, pipeline, tmp_path)

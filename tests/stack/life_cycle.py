@@ -15,6 +15,8 @@ from effectively_once.pipeline.job import job_of
 
 Command = Callable[[str], tuple[int, list[str]]]
 """Runs one on a test's pipeline; returns the exit code and the lines that were said."""
+TextCommand = Callable[[str], tuple[int, str]]
+"""As `Command`; returns what was said in one piece."""
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "life-cycle.md"
 
@@ -34,10 +36,21 @@ def run(line: str, settings: Path) -> int:
 
 def command_on(settings: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return what runs a command on a test's settings file."""
+    said = text_of_command(settings, capsys)
 
     def carry_out(line: str) -> tuple[int, list[str]]:
+        code, text = said(line)
+        return code, text.splitlines()
+
+    return carry_out
+
+
+def text_of_command(settings: Path, capsys: pytest.CaptureFixture[str]) -> TextCommand:
+    """Return what runs a command on a test's settings file."""
+
+    def carry_out(line: str) -> tuple[int, str]:
         code = run(line, settings)
-        return code, capsys.readouterr().out.splitlines()
+        return code, capsys.readouterr().out
 
     return carry_out
 

@@ -7,6 +7,7 @@ import pytest
 from effectively_once.errors import ControlError, SinkError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Declaration
 from effectively_once.sinks.publish import FencedError, Published
 from tests.stack.life_cycle import Command, documented
 from tests.stack.lines import MENDED, LineDriver, Lines
@@ -17,12 +18,11 @@ LOOK = "effectively-once abandon settings.json"
 ABANDON = "effectively-once abandon settings.json --yes"
 
 
-def declared(lines: Lines, epochs: int = 2) -> LineDriver:
+def declared(lines: Lines, epochs: int = 2) -> tuple[LineDriver, Declaration]:
     """Publish so many epochs and declare the one after."""
     driver = lines.start("first")
     driver.run(epochs)
-    driver.declare()
-    return driver
+    return driver, driver.declare()
 
 
 def test_an_epoch_of_which_nothing_is_visible_is_abandoned_and_another_version_publishes_its_input(
@@ -65,9 +65,7 @@ def test_the_first_epoch_can_be_abandoned(lines: Lines, command: Command) -> Non
 def test_an_epoch_that_is_visible_anywhere_is_refused_and_its_version_finishes_it(
     lines: Lines, command: Command, sink: str, shard: int, named: str
 ) -> None:
-    driver = declared(lines)
-    pinned = lines.head().declared
-    assert pinned is not None
+    driver, pinned = declared(lines)
     driver.publish(sink, shard, pinned)
     before, marks = lines.head(), lines.marks()
     code, told = command(ABANDON)
@@ -114,9 +112,7 @@ def test_an_interrupted_one_is_finished_by_another_or_by_any_driver(
 
 def test_a_driver_that_wakes_up_afterwards_publishes_nothing_of_it(lines: Lines, command: Command) -> None:
     """With what it kept open, or anew; before and after the next epoch is published."""
-    driver = declared(lines)
-    pinned = lines.head().declared
-    assert pinned is not None
+    driver, pinned = declared(lines)
     assert command(ABANDON)[0] == 0
     everywhere = (("accepted", 0), ("rows", 1), ("archive", 0))
     for _ in ("kept", "opened anew"):
@@ -137,9 +133,7 @@ def test_a_driver_that_wakes_up_afterwards_publishes_nothing_of_it(lines: Lines,
 
 def test_a_transaction_that_a_driver_left_open_is_ended(lines: Lines, command: Command) -> None:
     """With rows of the epoch in it: nobody ever sees them, and readers do not wait."""
-    driver = declared(lines)
-    pinned = lines.head().declared
-    assert pinned is not None
+    driver, pinned = declared(lines)
 
     def stop(what: str) -> None:
         if what == "transaction_open":

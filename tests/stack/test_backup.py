@@ -15,18 +15,13 @@ from effectively_once.ledger import chain
 from effectively_once.operate.backup.backup_manifest import BackupError, manifest_of
 from effectively_once.operate.backup.place import Place
 from effectively_once.store.folder_store import FolderStore
-from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
+from tests.unit.library.ledger_driver import LedgerDriver
 
 pytestmark = pytest.mark.stack
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "back-up-and-restore.md"
 Command = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Clicks:
-    return Clicks(stack, pipeline, tmp_path)
 
 
 @pytest.fixture
@@ -50,6 +45,15 @@ def command(clicks: Clicks, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     return run
 
 
+def back_up_and_lose(clicks: Clicks, place: Path, epochs: int) -> LedgerDriver:
+    """Publish so many epochs, back up, and lose every object; returns the driver."""
+    driver = clicks.start("first")
+    driver.run(epochs)
+    assert main(["backup", str(clicks.file), str(place)]) == 0
+    clicks.lose_everything()
+    return driver
+
+
 def test_the_drill_of_the_how_to(clicks: Clicks, command: Command) -> None:
     driver = clicks.start("first")
     driver.run(12)
@@ -60,7 +64,6 @@ def test_the_drill_of_the_how_to(clicks: Clicks, command: Command) -> None:
     code, told = command("effectively-once backup settings.json s3://backups/user_counts/tuesday --checkpoint")
     assert code == 0, told
     last = clicks.head().last_recorded
-
     clicks.lose_everything()
     code, told = command("effectively-once restore settings.json /backups/monday")
     assert (code, "restored: epoch" in told, "start: refused" in told) == (SinkError.exit_code, True, True)
@@ -68,7 +71,6 @@ def test_the_drill_of_the_how_to(clicks: Clicks, command: Command) -> None:
     assert "Restore both from one backup, or give the pipeline another name" in told
     with pytest.raises(SinkError, match=f"progress mark {last} lies outside"):
         clicks.start("too early")
-
     code, told = command("effectively-once restore settings.json s3://backups/user_counts/tuesday")
     assert (code, "the pipeline has a chain" in told) == (ChainError.exit_code, True)
     clicks.lose_everything()
@@ -104,26 +106,20 @@ def test_a_backup_of_a_half_published_epoch_is_gone_on_with(clicks: Clicks, tmp_
 def test_a_pipeline_started_without_its_chain_is_refused_and_so_is_a_restore_over_it(
     clicks: Clicks, tmp_path: Path
 ) -> None:
-    clicks.start("first").run(3)
-    place = str(tmp_path / "backup")
-    assert main(["backup", str(clicks.file), place]) == 0
-    clicks.lose_everything()
+    back_up_and_lose(clicks, tmp_path / "backup", 3)
+    restore = ["restore", str(clicks.file), str(tmp_path / "backup")]
     with pytest.raises(SinkError, match="progress mark 2 lies outside the chain's -1 to -1"):
         clicks.start("too early")
-    assert main(["restore", str(clicks.file), place]) == ChainError.exit_code
+    assert main(restore) == ChainError.exit_code
     clicks.lose_everything()
-    assert main(["restore", str(clicks.file), place]) == 0
+    assert main(restore) == 0
     clicks.start("second").run(2)
     clicks.assert_published_once(5)
 
 
 def test_a_driver_of_before_the_loss_stops(clicks: Clicks, tmp_path: Path) -> None:
-    driver = clicks.start("first")
-    driver.run(3)
-    place = str(tmp_path / "backup")
-    assert main(["backup", str(clicks.file), place]) == 0
-    clicks.lose_everything()
-    assert main(["restore", str(clicks.file), place]) == 0
+    driver = back_up_and_lose(clicks, tmp_path / "backup", 3)
+    assert main(["restore", str(clicks.file), str(tmp_path / "backup")]) == 0
     with pytest.raises(StaleDriverError, match="replaced by restored-"):
         driver.run(1)
     clicks.start("second").run(2)
@@ -133,12 +129,9 @@ def test_a_driver_of_before_the_loss_stops(clicks: Clicks, tmp_path: Path) -> No
 def test_settings_that_contradict_the_backup_are_refused_before_anything_is_put(
     clicks: Clicks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clicks.start("first").run(2)
-    place = str(tmp_path / "backup")
-    assert main(["backup", str(clicks.file), place]) == 0
-    clicks.lose_everything()
+    back_up_and_lose(clicks, tmp_path / "backup", 2)
     clicks.file.write_text(clicks.settings.model_copy(update={"window_ms": 7}).model_dump_json())
-    assert main(["restore", str(clicks.file), place]) == 64
+    assert main(["restore", str(clicks.file), str(tmp_path / "backup")]) == 64
     assert "window_ms was 1000 when this pipeline began and is 7 now" in capsys.readouterr().err
     assert list(clicks.store.names(f"{clicks.layout.pipeline}/")) == []
 
@@ -164,10 +157,8 @@ def test_every_backup_taken_while_epochs_go_by_can_be_restored(clicks: Clicks, t
 
 
 def test_a_backup_that_lost_an_object_is_refused_and_nothing_is_put(clicks: Clicks, tmp_path: Path) -> None:
-    clicks.start("first").run(4)
     place = tmp_path / "backup"
-    assert main(["backup", str(clicks.file), str(place)]) == 0
-    clicks.lose_everything()
+    back_up_and_lose(clicks, place, 4)
     next(place.rglob("*.arrow")).unlink()
     assert main(["restore", str(clicks.file), str(place)]) == BackupError.exit_code
     assert list(clicks.store.names(f"{clicks.layout.pipeline}/")) == []

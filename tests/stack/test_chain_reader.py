@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from effectively_once.ledger.objects import Delete, Put, run
 from effectively_once.operate.retention.compaction import Compaction
 from effectively_once.sinks import manifest_span
 from effectively_once.store.listing import S3ListingStore
-from infra.embedded.stack import EmbeddedStack
 from tests.harness.adapters import chain_reader
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.evidence import EvidenceError
@@ -27,10 +25,9 @@ EPOCHS, IN_HEAD = 10, 4
 
 
 @pytest.fixture
-def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clicks:
-    """A pipeline with so many epochs that the first ones have left head."""
+def clicks(clicks: Clicks, monkeypatch: pytest.MonkeyPatch) -> Clicks:
+    """Run it for so many epochs that the first ones have left head."""
     monkeypatch.setattr(chain, "TAIL_LIMIT", IN_HEAD)
-    clicks = Clicks(stack, pipeline, tmp_path)
     clicks.start("first").run(EPOCHS)
     return clicks
 

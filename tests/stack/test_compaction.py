@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +14,12 @@ from effectively_once.ledger.objects import run
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.reader import published
 from effectively_once.store.object_store import S3ObjectStore
-from infra.embedded.process import Child
 from infra.embedded.stack import EmbeddedStack
 from tests.spark.held import Held, killed
 from tests.stack.clicks import Clicks
 from tests.stack.compact_in_fours import EPOCHS
 from tests.stack.life_cycle import command_on, documented
+from tests.stack.modules import start_module
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
 
@@ -69,7 +67,8 @@ def test_killed_between_two_steps_of_a_compaction(
     held = Held(tmp_path / "points")
     held.folder.mkdir()
     held.ask(point, key=f"{MANIFESTS}/{key}.json")
-    first = _compacting(store, tmp_path, "first", held)
+    words = store.address.endpoint, store.address.bucket, LAYOUT.pipeline
+    first = start_module("compact_in_fours", *words, log=tmp_path / "first.log", held=held)
     process = held.wait(first)
     assert process.pid == first.pid
     killed(process)
@@ -78,18 +77,11 @@ def test_killed_between_two_steps_of_a_compaction(
     assert manifests(store) == [*(name if "-" in name else f"{int(name):09d}" for name in left), *above]
     assert read_counts(store, "clicks") == global_counts(LAST + 1)
 
-    second = _compacting(store, tmp_path, "second", held)
+    second = start_module("compact_in_fours", *words, log=tmp_path / "second.log", held=held)
     assert second.wait(ENDED_S)
     assert second.status() == 0, second.post_mortem()
     assert manifests(store) == [SPAN, *above]
     assert read_counts(store, "clicks") == global_counts(LAST + 1)
-
-
-def _compacting(store: S3ObjectStore, folder: Path, name: str, held: Held) -> Child:
-    where = store.address
-    argv = [sys.executable, "-m", "tests.stack.compact_in_fours", where.endpoint, where.bucket, LAYOUT.pipeline]
-    path = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
-    return Child(name, argv, folder / f"{name}.log", cwd=CHECKOUT, env={**held.env, "PYTHONPATH": path})
 
 
 def test_beside_a_driver_every_reader_sees_every_epoch_and_the_command_tells_first(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -15,33 +13,19 @@ from effectively_once.ledger import objects
 from effectively_once.operate.control_commands import ends
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
-from infra.embedded.stack import EmbeddedStack
-from tests.stack import life_cycle
 from tests.stack.clicks import Clicks
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import TextCommand, documented, text_of_command
 
 pytestmark = pytest.mark.stack
 
 PAUSE = "effectively-once pause settings.json"
 RESUME = "effectively-once resume settings.json"
 DRAIN = "effectively-once drain settings.json --wait-s 60"
-Command = Callable[[str], tuple[int, str]]
 
 
 @pytest.fixture
-def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Clicks:
-    return Clicks(stack, pipeline, tmp_path)
-
-
-@pytest.fixture
-def command(clicks: Clicks, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run a command on this test's pipeline."""
-
-    def run(line: str) -> tuple[int, str]:
-        code = life_cycle.run(line, clicks.file)
-        return code, capsys.readouterr().out
-
-    return run
+def command(clicks: Clicks, capsys: pytest.CaptureFixture[str]) -> TextCommand:
+    return text_of_command(clicks.file, capsys)
 
 
 class Obedient(threading.Thread):
@@ -110,7 +94,7 @@ def test_a_drain_ends_where_a_committed_reader_ends_when_it_is_asked_for(clicks:
         wait_for("the committed records", 20, reached_it)
 
 
-def test_a_drained_pipeline_stops_and_one_that_is_resumed_goes_on(clicks: Clicks, command: Command) -> None:
+def test_a_drained_pipeline_stops_and_one_that_is_resumed_goes_on(clicks: Clicks, command: TextCommand) -> None:
     put(clicks, 35)
     driver = Obedient(clicks, "first")
     code, told = command(documented(DRAIN))
@@ -132,7 +116,9 @@ def test_a_drained_pipeline_stops_and_one_that_is_resumed_goes_on(clicks: Clicks
     clicks.assert_published_once(clicks.head().last_recorded + 1)
 
 
-def test_a_paused_pipeline_publishes_what_is_declared_and_declares_nothing(clicks: Clicks, command: Command) -> None:
+def test_a_paused_pipeline_publishes_what_is_declared_and_declares_nothing(
+    clicks: Clicks, command: TextCommand
+) -> None:
     code, told = command(documented(PAUSE))
     assert (code, told.splitlines()[0], told.splitlines()[-1]) == (0, "was:    running", "chain:  none yet")
     for step in clicks.start("first").steps():
@@ -152,7 +138,7 @@ def test_a_paused_pipeline_publishes_what_is_declared_and_declares_nothing(click
     clicks.assert_published_once(clicks.head().last_recorded + 1)
 
 
-def test_a_drain_without_a_driver_is_told_with_what_is_left(clicks: Clicks, command: Command) -> None:
+def test_a_drain_without_a_driver_is_told_with_what_is_left(clicks: Clicks, command: TextCommand) -> None:
     put(clicks, 12)
     code, told = command("effectively-once drain settings.json --wait-s 1")
     assert code == ControlError.exit_code == 72
@@ -166,7 +152,7 @@ def test_a_drain_without_a_driver_is_told_with_what_is_left(clicks: Clicks, comm
 
 @pytest.mark.parametrize("error", [SourceError, UnreachableError])
 def test_a_drain_whose_ends_cannot_be_read_asks_for_nothing(
-    clicks: Clicks, command: Command, error: type[SourceError | UnreachableError]
+    clicks: Clicks, command: TextCommand, error: type[SourceError | UnreachableError]
 ) -> None:
     (port,) = free_ports(1)
     wrong = {"topic": "none"} if error is SourceError else {"kafka_bootstrap": f"127.0.0.1:{port}"}

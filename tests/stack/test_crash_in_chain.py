@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,8 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT
 from effectively_once.ledger.objects import run
 from effectively_once.store.object_store import S3ObjectStore
-from infra.embedded.process import Child
 from tests.spark.held import Held, killed
+from tests.stack.modules import start_module
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 
 pytestmark = pytest.mark.stack
@@ -28,7 +26,8 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
     held = Held(tmp_path / "points")
     held.folder.mkdir()
     held.ask(point, key=SEGMENT)
-    first = _extend(store, tmp_path, "first", held)
+    where = store.address.endpoint, store.address.bucket
+    first = start_module("extend_chain", *where, "first", str(EPOCHS), log=tmp_path / "first.log", held=held)
     process = held.wait(first)
     assert process.pid == first.pid
     killed(process)
@@ -38,7 +37,7 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
     head = run(chain.read(LAYOUT), store)
     assert head.segments == (), "head must not name a segment before it is there"
 
-    second = _extend(store, tmp_path, "second", held)
+    second = start_module("extend_chain", *where, "second", str(EPOCHS), log=tmp_path / "second.log", held=held)
     assert second.wait(ENDED_S)
     assert second.status() == 0, second.post_mortem()
     head = run(chain.read(LAYOUT), store)
@@ -46,17 +45,3 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
     assert list(store.names(f"{LAYOUT.pipeline}/segments/")) == [LAYOUT.segment(*head.segments[0])]
     records = [record.model_copy(update={"before": None}) for record in run(chain.history(LAYOUT, head), store)]
     assert records == [record_of(declaration(n), 1) for n in range(EPOCHS)]
-
-
-def _extend(store: S3ObjectStore, folder: Path, owner: str, held: Held) -> Child:
-    argv = [
-        sys.executable,
-        "-m",
-        "tests.stack.extend_chain",
-        store.address.endpoint,
-        store.address.bucket,
-        owner,
-        str(EPOCHS),
-    ]
-    path = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
-    return Child(owner, argv, folder / f"{owner}.log", cwd=CHECKOUT, env={**held.env, "PYTHONPATH": path})

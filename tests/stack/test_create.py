@@ -19,7 +19,8 @@ from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.sources.times import BOUNDS
-from effectively_once.store.object_store import SECRET_KEY, S3ObjectStore
+from effectively_once.store.object_store import S3ObjectStore
+from effectively_once.store.s3_client import SECRET_KEY
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
+from kafka.errors import ClusterAuthorizationFailedError
 
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Published
+from effectively_once.sinks.shard_admin import ShardAdmin
 from infra.embedded.stack import EmbeddedStack
 from tests.harness.adapters.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.conftest import Topic
@@ -47,26 +49,37 @@ def _killed_before_its_mark(shard: ShardAddress) -> None:
 def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddress]:
     """Shards that show epoch 0 and whose next transaction hangs, by name: one start of the broker for all of them."""
     made: dict[str, ShardAddress] = {}
-    for name in ("whole", "without-mark", "rows-committed", "rows-aborted", "mark-committed", "mark-aborted", "alike"):
+    for name in (
+        "whole",
+        "without-mark",
+        "rows-committed",
+        "rows-aborted",
+        "mark-committed",
+        "mark-aborted",
+        "alike",
+        "own-whole",
+        "own-without-mark",
+        "own-half",
+    ):
         shard = ShardAddress(stack.endpoints.kafka_bootstrap, f"hanging-{name}", "accepted", SHARD)
         topic(shard.topic, 2)
         topic(shard.progress, 2, cleanup_policy="compact")
         ShardSink(shard).publish(0, 1, rows_of(0))
-        if name == "without-mark":
+        if name.endswith("without-mark"):
             _killed_before_its_mark(shard)
         else:
             _killed_in_its_transaction(shard, 1, rows_of(0 if name == "alike" else 1))
         made[name] = shard
     bootstrap = stack.endpoints.kafka_bootstrap
     note_state(bootstrap, [shard.transactional_id for shard in made.values()], COMMITTED)
-    note_state(bootstrap, [made["without-mark"].transactional_id], ABORTED)
+    note_state(bootstrap, [made[f"{by}without-mark"].transactional_id for by in ("", "own-")], ABORTED)
     stack.kafka.restart()
     return made.__getitem__
 
 
 def _end_half(shard: ShardAddress, topic: str, *, commit: bool) -> None:
     (half,) = (each for each in markers.find(shard) if each.topic == topic)
-    markers.write(shard, half, commit=commit)
+    markers.write(shard, [half], commit=commit)
 
 
 def test_nothing_of_kafka_ends_it(left_open: Callable[[str], ShardAddress]) -> None:
@@ -93,6 +106,48 @@ def test_one_that_lacks_its_mark_is_dropped(left_open: Callable[[str], ShardAddr
     """Nobody was told that it is committed. Its rows come again."""
     shard = left_open("without-mark")
     assert ShardSink(shard).publish(1, 2, rows_of(1))[1] is Published.NOW
+    assert_visible(shard, names_of(0, 1))
+
+
+@pytest.fixture
+def without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    _refuse_markers(monkeypatch)
+
+
+def _refuse_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the broker refuse markers, as one with rights does to whoever has none on the cluster."""
+
+    def refuse(*_: object) -> None:
+        raise ClusterAuthorizationFailedError
+
+    monkeypatch.setattr(ShardAdmin, "commit", refuse)
+    monkeypatch.setattr(ShardAdmin, "abort_transaction", refuse)
+
+
+@pytest.mark.parametrize(("name", "published"), [("own-whole", Published.BEFORE), ("own-without-mark", Published.NOW)])
+@pytest.mark.usefixtures("without_rights")
+def test_who_may_not_write_markers_ends_it_by_a_transaction_of_its_own(
+    left_open: Callable[[str], ShardAddress], name: str, published: Published
+) -> None:
+    shard = left_open(name)
+    sink = ShardSink(shard)
+    assert sink.publish(1, 2, rows_of(1))[1] is published
+    assert sink.publish(2, 2, rows_of(2))[1] is Published.NOW
+    assert_visible(shard, names_of(0, 1, 2))
+    assert markers.find(shard) == []
+
+
+def test_a_half_is_shown_by_a_marker_alone(
+    left_open: Callable[[str], ShardAddress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed in a transaction of its own drops that half, and the other one is visible."""
+    shard = left_open("own-half")
+    _end_half(shard, shard.topic, commit=True)
+    with monkeypatch.context() as refused:
+        _refuse_markers(refused)
+        with pytest.raises(SinkError, match="whose other half is visible"):
+            ShardSink(shard).publish(1, 2, rows_of(1))
+    assert ShardSink(shard).publish(1, 2, rows_of(1))[1] is Published.BEFORE
     assert_visible(shard, names_of(0, 1))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Found, Get, Put, create_once, run
 from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.ports import free_ports
-from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
 from tests.stack.conftest import Configure
 from tests.unit.library.ledger_driver import SHARDS
@@ -27,11 +25,10 @@ EPOCHS = 8
 
 
 @pytest.fixture
-def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Clicks:
-    """Make a pipeline of eight epochs, stopped in order."""
-    made = Clicks(stack, pipeline, tmp_path)
-    made.start("first").run(EPOCHS)
-    return made
+def clicks(clicks: Clicks) -> Clicks:
+    """Run it for eight epochs, and stop it in order."""
+    clicks.start("first").run(EPOCHS)
+    return clicks
 
 
 def inspected(clicks: Clicks, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any]]:

@@ -15,7 +15,8 @@ import pytest
 
 from effectively_once.errors import AccessError, PipelineError, SettingsError, UnreachableError
 from effectively_once.ledger.objects import Absent, Found, Get, Lost, ObjectStore, Put, Refused, Written
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore, shared
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore, shared
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.unit.ledger.store_contract import CONTRACT
@@ -165,7 +166,7 @@ def test_a_wrong_secret_is_refused_by_name(bucket: BucketAddress, monkeypatch: p
     monkeypatch.setenv(SECRET_KEY, "wrong-secret")
     store = S3ObjectStore(bucket)
     for ask in (
-        store.check,
+        lambda: store.check("name"),
         lambda: store.answer(Get("name")),
         lambda: store.answer(Put("name", b"", None)),
         lambda: list(store.names("")),
@@ -178,7 +179,7 @@ def test_a_wrong_secret_is_refused_by_name(bucket: BucketAddress, monkeypatch: p
 def test_an_unknown_access_key_is_refused_by_name(bucket: BucketAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ACCESS_KEY, "nobody")
     with pytest.raises(AccessError, match="refuses the credentials"):
-        S3ObjectStore(bucket).check()
+        S3ObjectStore(bucket).check("some/head.json")
 
 
 @pytest.mark.parametrize("variable", [ACCESS_KEY, SECRET_KEY])
@@ -194,7 +195,7 @@ def test_a_missing_bucket_is_named_and_is_no_missing_object(stack: EmbeddedStack
     name = f"none-{uuid.uuid4().hex}"
     store = S3ObjectStore(BucketAddress(bucket.endpoint, name))
     for ask in (
-        store.check,
+        lambda: store.check("name"),
         lambda: store.answer(Get("name")),
         lambda: store.answer(Put("name", b"", None)),
         lambda: store.answer(Put("name", b"", "0" * 32)),
@@ -205,7 +206,7 @@ def test_a_missing_bucket_is_named_and_is_no_missing_object(stack: EmbeddedStack
 
 
 def test_a_bucket_that_is_there_passes_the_check(store: S3ObjectStore) -> None:
-    store.check()
+    store.check("some/head.json")
 
 
 def test_a_store_that_does_not_answer_is_given_up_after_the_patience_asked_for(
@@ -216,7 +217,7 @@ def test_a_store_that_does_not_answer_is_given_up_after_the_patience_asked_for(
     store = S3ObjectStore(BucketAddress(endpoint, "any"), patience_s=0.5)
     began = time.monotonic()
     with pytest.raises(UnreachableError, match=f"does not answer: .*{endpoint}.*nothing was lost") as refused:
-        store.check()
+        store.check("some/head.json")
     assert 0.3 < time.monotonic() - began < 10
     assert "\n" not in str(refused.value)
     assert store.answer(Put("name", b"", None)) == Lost()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -11,17 +9,11 @@ from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.objects import Delete, Put
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.reader import PublishedRows, published
-from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
 from tests.unit.library.ledger_driver import global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
 
 pytestmark = pytest.mark.stack
-
-
-@pytest.fixture
-def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Clicks:
-    return Clicks(stack, pipeline, tmp_path)
 
 
 def rows_of(clicks: Clicks, since: int | None = None) -> PublishedRows:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from effectively_once.__main__ import main
@@ -15,35 +12,25 @@ from effectively_once.store import listing
 from effectively_once.store.listing import S3ListingStore
 from effectively_once.store.object_store import BucketAddress
 from infra.embedded.ports import free_ports
-from infra.embedded.stack import EmbeddedStack
-from tests.stack import life_cycle
 from tests.stack.clicks import Clicks
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import TextCommand, documented, text_of_command
 from tests.unit.library.names import GLOBAL_COUNTS
 
 pytestmark = pytest.mark.stack
 
 FIND = "effectively-once retention settings.json"
-Command = Callable[[str], tuple[int, str]]
 
 
 @pytest.fixture
-def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Clicks:
-    """Make a pipeline of eight epochs, stopped in order."""
-    made = Clicks(stack, pipeline, tmp_path)
-    made.start("first").run(8)
-    return made
+def clicks(clicks: Clicks) -> Clicks:
+    """Run it for eight epochs, and stop it in order."""
+    clicks.start("first").run(8)
+    return clicks
 
 
 @pytest.fixture
-def command(clicks: Clicks, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run a command on this test's pipeline."""
-
-    def run(line: str) -> tuple[int, str]:
-        code = life_cycle.run(line, clicks.file)
-        return code, capsys.readouterr().out
-
-    return run
+def command(clicks: Clicks, capsys: pytest.CaptureFixture[str]) -> TextCommand:
+    return text_of_command(clicks.file, capsys)
 
 
 def names(clicks: Clicks) -> set[str]:
@@ -70,7 +57,7 @@ def left_over(clicks: Clicks) -> set[str]:
     )
 
 
-def test_leftovers_are_counted_first_and_then_deleted_and_nothing_else(clicks: Clicks, command: Command) -> None:
+def test_leftovers_are_counted_first_and_then_deleted_and_nothing_else(clicks: Clicks, command: TextCommand) -> None:
     kept = names(clicks)
     leftovers = left_over(clicks)
     code, told = command(documented(FIND) + " --older-than-s 0")
@@ -95,7 +82,7 @@ def test_leftovers_are_counted_first_and_then_deleted_and_nothing_else(clicks: C
 
 
 def test_a_driver_at_work_loses_nothing_and_the_chain_stays_whole(
-    clicks: Clicks, command: Command, capsys: pytest.CaptureFixture[str]
+    clicks: Clicks, command: TextCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed = clicks.start("killed").steps()
     for step in killed:
@@ -115,7 +102,7 @@ def test_a_driver_at_work_loses_nothing_and_the_chain_stays_whole(
     assert View.of(clicks.layout, clicks.store).named <= names(clicks)
 
 
-def test_without_a_chain_nothing_is_deleted(clicks: Clicks, command: Command) -> None:
+def test_without_a_chain_nothing_is_deleted(clicks: Clicks, command: TextCommand) -> None:
     leftovers = left_over(clicks)
     clicks.store.answer(Delete(clicks.layout.head))
     code, told = command(FIND + " --older-than-s 0 --delete")

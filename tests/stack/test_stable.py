@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.process import Child
 from tests.spark.held import Held, killed
+from tests.stack.modules import start_module
 from tests.stack.record_step import ADDS, EPOCH, LAYOUT, ROWS, SHARD, by
 
 pytestmark = pytest.mark.stack
@@ -100,6 +100,5 @@ def test_what_was_collected_is_gone(store: S3ObjectStore) -> None:
 
 
 def _attempt(store: S3ObjectStore, folder: Path, calls: Path, held: Held) -> Child:
-    argv = [sys.executable, "-m", "tests.stack.record_step", store.address.endpoint, store.address.bucket, str(calls)]
-    path = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
-    return Child("attempt", argv, folder / "attempt.log", cwd=CHECKOUT, env={**held.env, "PYTHONPATH": path})
+    where = store.address.endpoint, store.address.bucket
+    return start_module("record_step", *where, str(calls), log=folder / "attempt.log", held=held)

@@ -91,3 +91,11 @@ spec:
                   name: {{ .port }}
   {{- end }}
 {{- end }}
+
+{{- /* Where event logs are; a folder that is not there ends the server. */}}
+{{- define "log-directories" -}}
+{{- $base := printf "s3a://%s/spark-events" .Values.bucket -}}
+{{- $directories := list -}}
+{{- range .Values.folders }}{{ $directories = append $directories (printf "%s/%s" $base .) }}{{ end -}}
+{{- $directories | default (list $base) | join "," -}}
+{{- end }}

@@ -96,8 +96,38 @@ base64. Every node must know those of all: so they follow from the cluster's id.
 node.id=${NODE_ID}
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers={{ include "controller-quorum" . }}
+{{- if .Values.security }}
+listener.security.protocol.map=CONTROLLER:SSL,NODES:SSL,INTERNAL:SASL_SSL,EXTERNAL:SASL_SSL
+{{- else }}
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT
+{{- end }}
 log.dirs=/var/lib/kafka/data
+{{- if .Values.security }}
+{{ include "security-properties" . }}
+{{- end }}
+{{- end }}
+
+{{- /*
+Nodes, and who gives rights, show certificates of our authority, and are known by their names. SCRAM cannot do that:
+its users are in the log that nodes have to read first. Clients show none, and log in.
+*/}}
+{{- define "security-properties" -}}
+ssl.keystore.type=PEM
+ssl.keystore.location=/etc/kafka-tls/keystore.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=/etc/kafka-tls/ca.crt
+ssl.enabled.protocols=TLSv1.3,TLSv1.2
+listener.name.controller.ssl.client.auth=required
+listener.name.nodes.ssl.client.auth=required
+ssl.principal.mapping.rules=RULE:^CN=([a-z-]+)$/$1/,DEFAULT
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=false
+super.users=User:platform-nodes;User:platform-admin
+sasl.enabled.mechanisms=SCRAM-SHA-512
+{{- range tuple "internal" "external" }}
+listener.name.{{ . }}.ssl.client.auth=none
+listener.name.{{ . }}.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+{{- end }}
 {{- end }}
 
 {{- /* The pod of a node: (dict "root" $ "set" "kafka" "offset" 0 "resources" ... "heapMib" ...). */}}
@@ -158,6 +188,11 @@ containers:
         mountPath: /etc/kafka-quorum
         readOnly: true
       {{- end }}
+      {{- if $root.Values.security }}
+      - name: tls
+        mountPath: /etc/kafka-tls
+        readOnly: true
+      {{- end }}
       - name: tmp
         mountPath: /tmp
 volumes:
@@ -174,6 +209,13 @@ volumes:
             name: {{ . }}
             optional: true
         {{- end }}
+  {{- end }}
+  {{- with $root.Values.security }}
+  - name: tls
+    secret:
+      secretName: {{ .tlsSecret }}
+      # Its group is the pod's: nobody else in it reads the key.
+      defaultMode: 0440
   {{- end }}
   - name: tmp
     emptyDir: {}

@@ -49,20 +49,62 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{- define "credential" -}}
-- name: {{ .key }}
-  valueFrom:
-    secretKeyRef:
-      name: {{ .secret }}
-      key: {{ .key }}
+{{- /* How broker and stores are spoken to, for every pod of the pipeline. */}}
+{{- define "credentials" -}}
+{{- include "s3-env" . }}
+{{- with .Values.databaseSecret }}
+{{ include "secret-variable" (dict "key" "PGUSER" "secret" .) }}
+{{ include "secret-variable" (dict "key" "PGPASSWORD" "secret" .) }}
+{{- end }}
+{{- with .Values.databaseClient.mode }}
+- name: PGSSLMODE
+  value: {{ . }}
+{{- end }}
+{{- if .Values.databaseClient.certificates }}
+- name: PGSSLROOTCERT
+  value: /var/run/effectively-once/database/ca.crt
+{{- end }}
+{{- with .Values.kafkaClient }}
+{{- if ne .protocol "PLAINTEXT" }}
+- name: KAFKA_SECURITY_PROTOCOL
+  value: {{ .protocol }}
+{{- with .mechanism }}
+- name: KAFKA_SASL_MECHANISM
+  value: {{ . }}
+{{- end }}
+{{- if .secret }}
+- name: KAFKA_CREDENTIALS
+  value: /var/run/effectively-once/kafka
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
-{{- define "credentials" -}}
-{{ include "credential" (dict "key" "AWS_ACCESS_KEY_ID" "secret" .Values.credentialsSecret) }}
-{{ include "credential" (dict "key" "AWS_SECRET_ACCESS_KEY" "secret" .Values.credentialsSecret) }}
-{{- with .Values.databaseSecret }}
-{{ include "credential" (dict "key" "PGUSER" "secret" .) }}
-{{ include "credential" (dict "key" "PGPASSWORD" "secret" .) }}
+{{- define "client-mounts" -}}
+{{- include "s3-mounts" . }}
+{{- if .Values.kafkaClient.secret }}
+- name: kafka
+  mountPath: /var/run/effectively-once/kafka
+  readOnly: true
+{{- end }}
+{{- if .Values.databaseClient.certificates }}
+- name: database-certificates
+  mountPath: /var/run/effectively-once/database
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "client-volumes" -}}
+{{- include "s3-volumes" . }}
+{{- with .Values.kafkaClient.secret }}
+- name: kafka
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with .Values.databaseClient.certificates }}
+- name: database-certificates
+  secret:
+    secretName: {{ . }}
 {{- end }}
 {{- end }}
 
@@ -100,7 +142,7 @@ capabilities:
 {{- with .Values.secretEnvironment }}
 {{- $secret := .secret }}
 {{- range .variables }}
-{{ include "credential" (dict "key" . "secret" $secret) }}
+{{ include "secret-variable" (dict "key" . "secret" $secret) }}
 {{- end }}
 {{- end }}
 {{- include "extra-path" . }}
@@ -137,12 +179,29 @@ capabilities:
 {{- end }}
 
 {{- /* Mounts of driver and executors alike. Spark adds its local folders itself. */}}
+{{- define "spark-secret-mount" -}}
+{{- if .Values.sparkSecret }}
+- name: spark-secret
+  mountPath: /var/run/effectively-once/spark
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "spark-secret-volume" -}}
+{{- with .Values.sparkSecret }}
+- name: spark-secret
+  secret:
+    secretName: {{ .secret }}
+{{- end }}
+{{- end }}
+
 {{- define "spark-mounts" -}}
 - name: settings
   mountPath: /etc/effectively-once
   readOnly: true
 - name: tmp
   mountPath: /tmp
+{{- include "client-mounts" . }}
 {{- include "extra-mount" . }}
 {{- end }}
 
@@ -152,6 +211,7 @@ capabilities:
     name: {{ .Values.name }}-settings
 - name: tmp
   emptyDir: {}
+{{- include "client-volumes" . }}
 {{- include "extra-volume" . }}
 {{- end }}
 
@@ -168,6 +228,15 @@ metadata:
     checksum/config: {{ include (print $root.Template.BasePath "/configmaps.yaml") $root | sha256sum }}
     {{- with $root.Values.secretEnvironment }}
     checksum/secret-environment: {{ .version | quote }}
+    {{- end }}
+    {{- with $root.Values.sparkSecret }}
+    checksum/spark-secret: {{ .version | quote }}
+    {{- end }}
+    {{- with $root.Values.kafkaClient.version }}
+    checksum/kafka-client: {{ . | quote }}
+    {{- end }}
+    {{- with $root.Values.s3.version }}
+    checksum/object-store: {{ . | quote }}
     {{- end }}
     {{- with .metricsPort }}
     # What Prometheus' usual discovery of pods looks for.
@@ -197,7 +266,9 @@ spec:
         {{- end }}
       securityContext: {{- include "container-security" $root | nindent 8 }}
       volumeMounts: {{- include "spark-mounts" $root | nindent 8 }}
+        {{- include "spark-secret-mount" $root | nindent 8 }}
   volumes: {{- include "spark-volumes" $root | nindent 4 }}
+    {{- include "spark-secret-volume" $root | nindent 4 }}
 {{- end }}
 
 {{- /*
@@ -231,6 +302,10 @@ containers:
       {{- end }}
       {{- if .Values.eventLog.enabled }}
       - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
+      {{- if .Values.eventLog.folder }}
+      # An image of before does not know it.
+      - --event-log-folder={{ include "event-log-folder" . }}/
+      {{- end }}
       {{- end }}
     env: {{- include "credentials" . | nindent 6 }}
       {{- include "extra-path" . | nindent 6 }}
@@ -240,11 +315,13 @@ containers:
       - name: settings
         mountPath: /etc/effectively-once
         readOnly: true
+      {{- include "client-mounts" . | nindent 6 }}
       {{- include "extra-mount" . | nindent 6 }}
 volumes:
   - name: settings
     configMap:
       name: {{ .Values.name }}-settings
+  {{- include "client-volumes" . | nindent 2 }}
   {{- include "extra-volume" . | nindent 2 }}
 {{- end }}
 

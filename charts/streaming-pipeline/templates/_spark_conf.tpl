@@ -49,19 +49,31 @@ spark.sql.codegen.factoryMode: NO_CODEGEN
 # The image is read-only, and there are no tables.
 spark.sql.warehouse.dir: file:///tmp/warehouse
 spark.ui.enabled: {{ .Values.ui | quote }}
+{{- if .Values.sparkSecret }}
+
+# Whoever reaches a port has to know the secret, which is a file: as a setting it would be in a pod's variables.
+spark.authenticate: "true"
+spark.authenticate.secret.file: /var/run/effectively-once/spark/rpc
+spark.network.crypto.enabled: "true"
+spark.network.crypto.authEngineVersion: "2"
+spark.network.crypto.cipher: AES/GCM/NoPadding
+spark.network.crypto.saslFallback: "false"
+spark.ui.filters: org.effectivelyonce.ui.PasswordFilter
+spark.org.effectivelyonce.ui.PasswordFilter.param.file: /var/run/effectively-once/spark/page
+{{- end }}
 {{- if .Values.eventLog.enabled }}
 
 # For the history server. A stream has no end, so the log is cut into files, each of which is readable when it is
 # closed; credentials come from the environment.
 spark.eventLog.enabled: "true"
-spark.eventLog.dir: s3a://{{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}/spark-events
+spark.eventLog.dir: s3a://{{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}/{{ include "event-log-folder" . }}
 spark.eventLog.rolling.enabled: "true"
 spark.eventLog.rolling.maxFileSize: 10m
 spark.hadoop.fs.s3a.endpoint: {{ .Values.settings.s3_endpoint }}
-spark.hadoop.fs.s3a.endpoint.region: us-east-1
+spark.hadoop.fs.s3a.endpoint.region: {{ .Values.s3.region }}
 spark.hadoop.fs.s3a.path.style.access: "true"
 spark.hadoop.fs.s3a.connection.ssl.enabled: {{ hasPrefix "https://" .Values.settings.s3_endpoint | quote }}
-spark.hadoop.fs.s3a.aws.credentials.provider: software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider
+spark.hadoop.fs.s3a.aws.credentials.provider: {{ include "s3a-credentials" . }}
 {{- end }}
 {{- end }}
 
@@ -69,15 +81,22 @@ spark.hadoop.fs.s3a.aws.credentials.provider: software.amazon.awssdk.auth.creden
 {{- merge (dict) .Values.sparkConf (include "spark-conf" . | fromYaml) | toYaml }}
 {{- end }}
 
+{{- define "event-log-folder" -}}
+spark-events{{ with .Values.eventLog.folder }}/{{ . }}{{ end }}
+{{- end }}
+
 {{- /*
 The library sets some things for quick starts (no UI) after the submitted ones; this variable has the last word, except
-over what exactly-once needs.
+over what exactly-once needs. The class path is the submitted one: declarations pin its jars before there is a JVM.
 */}}
 {{- define "session-conf" -}}
-{{- merge (dict) .Values.sparkConf (dict "spark.ui.enabled" (toString .Values.ui)) | toJson }}
+{{- $path := index (include "spark-conf" . | fromYaml) "spark.driver.extraClassPath" }}
+{{- $own := dict "spark.ui.enabled" (toString .Values.ui) "spark.driver.extraClassPath" $path }}
+{{- merge (dict) .Values.sparkConf $own | toJson }}
 {{- end }}
 
 {{- /* Quick start and small memory count for more than peak speed. */}}
 {{- define "jvm-options" -}}
 -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData
+{{- if .Values.kafkaClient.mechanism }} -Djava.security.auth.login.config=/var/run/effectively-once/kafka/jaas.conf{{ end }}
 {{- end }}

@@ -97,7 +97,7 @@ class Lifecycle:
         if push:
             builder.push(references.values())
         path = self.state.pushed_images if push else self.state.images
-        write_references(path, {**references, "wheel-digest": builder.toolchain.wheel.sha256})
+        write_references(path, references)
         return references
 
     def show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:

@@ -18,17 +18,34 @@ if TYPE_CHECKING:
     from effectively_once.pipeline.stateful import Stateful
     from effectively_once.pipeline.windows import Windowed
     from effectively_once.sinks.reader import published
-    from effectively_once.state.aggregates import Count, Max, Min, Sum
+    from effectively_once.state.aggregates import (
+        Average,
+        Collect,
+        Count,
+        CountDistinct,
+        First,
+        Last,
+        Max,
+        Min,
+        OwnAggregate,
+        Sum,
+    )
     from effectively_once.store.object_store import BucketAddress
     from effectively_once.testing import KafkaRecord, Outputs, Trial, trial_session
 
 __all__ = [
+    "Average",
     "BucketAddress",
+    "Collect",
     "Count",
+    "CountDistinct",
+    "First",
     "KafkaRecord",
+    "Last",
     "Max",
     "Min",
     "Outputs",
+    "OwnAggregate",
     "Pipeline",
     "PipelineError",
     "RecordedStep",
@@ -55,7 +72,18 @@ _MODULES = {
     "pipeline.stateful": ("Stateful",),
     "pipeline.windows": ("Windowed",),
     "sinks.reader": ("published",),
-    "state.aggregates": ("Count", "Max", "Min", "Sum"),
+    "state.aggregates": (
+        "Average",
+        "Collect",
+        "Count",
+        "CountDistinct",
+        "First",
+        "Last",
+        "Max",
+        "Min",
+        "OwnAggregate",
+        "Sum",
+    ),
     "store.object_store": ("BucketAddress",),
     "testing": ("KafkaRecord", "Outputs", "Trial", "trial_session"),
 }

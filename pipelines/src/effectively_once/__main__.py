@@ -12,7 +12,7 @@ from pathlib import Path
 
 from effectively_once.errors import PipelineError
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate import life_cycle
+from effectively_once.operate import grant, grant_objects, life_cycle
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import place_of
 from effectively_once.operate.backup.restore import restore
@@ -34,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["create"]:
         return create.main(arguments[1:])
+    if arguments[:1] == ["grant"]:
+        return grant.main(arguments[1:])
+    if arguments[:1] == ["grant-objects"]:
+        return grant_objects.main(arguments[1:])
     if arguments[:1] == ["run"]:
         # Imported here alone: the other commands run where there is no Spark.
         code: int = importlib.import_module("effectively_once.driver.main").run(arguments[1:])

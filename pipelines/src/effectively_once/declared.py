@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from effectively_once.errors import SettingsError
 
 
@@ -23,8 +21,12 @@ class Kind:
 TEXT = Kind("text", '"name"', lambda it: isinstance(it, str))
 # True is 1 to Python, and no number of anything.
 WHOLE = Kind("a whole number", "60_000", lambda it: isinstance(it, int) and not isinstance(it, bool))
+TEXTS = Kind(
+    "text, or a tuple, each of it text",
+    '"name"',
+    lambda it: isinstance(it, str) or (isinstance(it, tuple | list) and all(map(TEXT.holds, it))),
+)
 FUNCTION = Kind("a function", "events", callable)
-SCHEMA = Kind("a pyarrow.Schema", 'pa.schema([("amount", pa.int64())])', lambda it: isinstance(it, pa.Schema))
 
 
 def one_of(example: str, *kinds: type) -> Kind:
@@ -65,7 +67,7 @@ def require(declaration: object, **kinds: Kind) -> None:
     """
     for name, kind in kinds.items():
         value = getattr(declaration, name)
-        refuse_other(_named(declaration), name, value, kind)
+        refuse_other(named(declaration), name, value, kind)
         if isinstance(value, list):
             object.__setattr__(declaration, name, tuple(value))
 
@@ -86,7 +88,7 @@ def refuse_other(where: str, name: str, value: object, kind: Kind) -> None:
         )
 
 
-def _named(declaration: object) -> str:
+def named(declaration: object) -> str:
     """Name a declaration by its class and, where it has one, its name."""
     name = getattr(declaration, "name", None)
     return f"{type(declaration).__name__} {name!r}" if isinstance(name, str) else type(declaration).__name__

@@ -41,7 +41,7 @@ from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
-from effectively_once.state import windows
+from effectively_once.state import own, windows
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.folder_store import FolderStore
@@ -155,7 +155,7 @@ class Trial:
         A `KafkaRecord` in the place of a value has a key and a timestamp too; others have neither.
 
         Raises:
-            PipelineError: what would stop the pipeline.
+            PipelineError: what would stop the pipeline; an `OwnAggregate` that depends on how its rows are divided.
 
         """
         records = [value if isinstance(value, KafkaRecord) else KafkaRecord(value) for value in values]
@@ -178,7 +178,8 @@ class Trial:
             settings_digest="",
             bytes_max=_UNDIVIDED,
         )
-        self._last, outputs = self._run(declaration)
+        with own.try_merges():
+            self._last, outputs = self._run(declaration)
         self._live.add(self._last)
         return outputs
 

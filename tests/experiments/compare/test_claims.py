@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -17,20 +18,16 @@ from effectively_once_jobs.system_usage.settings import (
 from tests.experiments import fabricate
 from tests.experiments.compare.experiment import EXPERIMENT
 from tests.experiments.compare.fabricate import PLAN, fabricate_run
-from tests.experiments.fabricate import Rows, change_rows
+from tests.experiments.fabricate import Rows, change_facts, change_rows
 from tests.experiments.figures import FACTS
 from tests.harness.results import Verdict
 
-judge = EXPERIMENT.judge
-
-
-def failing(path: Path) -> list[tuple[str, bool]]:
-    return fabricate.failing(judge(path))
+judge = partial(fabricate.judge, EXPERIMENT)
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
-    results = judge(fabricate_run(tmp_path / "run"))
-    assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
+    results = EXPERIMENT.judge(fabricate_run(tmp_path / "run"))
+    assert results.verdict is Verdict.PASS, fabricate.failing(results)
     most, acknowledged, checkpointed, exactly = results.arms
     assert (most.lost, most.doubled, most.error("transactions")) == (40, 0, -40)
     assert (acknowledged.lost, acknowledged.doubled, acknowledged.error("transactions")) == (0, 5, 5)
@@ -69,9 +66,9 @@ def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: objec
         changed: Rows = change(rows) if semantics == broken else rows  # type: ignore[operator]
         return changed
 
-    path = fabricate_run(tmp_path / "run", damage)
-    assert (says, True) in failing(path)
-    assert judge(path).verdict is Verdict.FAIL
+    failing, verdict = judge(fabricate_run(tmp_path / "run", damage))
+    assert (says, True) in failing
+    assert verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
@@ -83,19 +80,15 @@ def test_a_count_of_one_epoch_that_is_one_off_fails(tmp_path: Path, count: str) 
 
     change_rows(path / EXACTLY_ONCE / "history.jsonl", one_more)
     says = "exactly_once accounts for every record: in = on time + late + duplicate + malformed"
-    assert failing(path) == [(says, True)]
-    assert judge(path).verdict is Verdict.FAIL
+    assert judge(path) == ([(says, True)], Verdict.FAIL)
 
 
 def test_a_state_that_is_off_fails(tmp_path: Path) -> None:
     path = fabricate_run(tmp_path / "run")
-    facts = path / CHECKPOINTED / FACTS
-    whole = orjson.loads(facts.read_bytes())
-    whole["state"]["frauds"] += 1
-    facts.write_bytes(orjson.dumps(whole))
+    state = orjson.loads((path / CHECKPOINTED / FACTS).read_bytes())["state"]
+    change_facts(path / CHECKPOINTED, state={**state, "frauds": state["frauds"] + 1})
     says = "at_least_once_checkpointed has the state of its operator right, whatever was done outside of it"
-    assert failing(path) == [(says, True)]
-    assert judge(path).verdict is Verdict.FAIL
+    assert judge(path) == ([(says, True)], Verdict.FAIL)
 
 
 def whole(semantics: Semantics, rows: Rows) -> Rows:
@@ -105,16 +98,15 @@ def whole(semantics: Semantics, rows: Rows) -> Rows:
 
 
 def test_without_anything_doubled_or_out_of_order_nothing_is_shown(tmp_path: Path) -> None:
-    path = fabricate_run(tmp_path / "run", whole)
-    assert failing(path) == [
+    unshown = [
         ("at_least_once_acknowledged events were counted again", False),
         ("at_least_once_acknowledged replays came out of order", False),
         ("at_least_once_checkpointed events were counted again", False),
     ]
-    assert judge(path).verdict is Verdict.UNKNOWN
+    assert judge(fabricate_run(tmp_path / "run", whole)) == (unshown, Verdict.UNKNOWN)
 
 
 def test_a_kill_that_missed_makes_it_unknown(tmp_path: Path) -> None:
-    path = fabricate_run(tmp_path / "run", kills_hit=PLAN.kills - 1)
-    assert {says.partition(" ")[2] for says, _ in failing(path)} == {"every kill hit a running batch"}
-    assert judge(path).verdict is Verdict.UNKNOWN
+    failing, verdict = judge(fabricate_run(tmp_path / "run", kills_hit=PLAN.kills - 1))
+    assert {says.partition(" ")[2] for says, _ in failing} == {"every kill hit a running batch"}
+    assert verdict is Verdict.UNKNOWN

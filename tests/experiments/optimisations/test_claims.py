@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.optimisations_table import AS_IS, EPOCH, FUSION, QUERY
 from tests.experiments import fabricate, page
-from tests.experiments.fabricate import change_rows
+from tests.experiments.fabricate import change_facts, change_rows
 from tests.experiments.figures import FACTS, verdict
 from tests.experiments.optimisations.claims import claims
 from tests.experiments.optimisations.experiment import EXPERIMENT
@@ -119,8 +119,7 @@ def test_tasks_in_one_pod_or_in_none_show_nothing(run: Path, hosts: tuple[str, .
 
 def test_a_driver_that_broke_off_or_left_nothing_makes_it_unknown(run: Path) -> None:
     log_of(run, UNFUSED).unlink()
-    facts = run / PLAIN.name / FACTS
-    facts.write_bytes(orjson.dumps({**orjson.loads(facts.read_bytes()), "broke_off": "no driver came"}))
+    change_facts(run / PLAIN.name, broke_off="no driver came")
     (run / UNCOMBINED.name / FACTS).unlink()
     results = judge(run)
     assert [*results.unread] == [PLAIN.name, UNFUSED.name, UNCOMBINED.name]

@@ -31,11 +31,12 @@ def add(settings: PipelineSettings, number: int, batches: Iterable[pa.RecordBatc
     if not held:
         return
     whole = pa.Table.from_batches(held)
-    counts = windows.partial(whole, COUNTS.by, COUNTS.values, Windows(settings.window_ms, settings.lateness_ms))
+    lengths = Windows(settings.window_ms, settings.lateness_ms)
+    counts = windows.partial(whole, COUNTS.keys, COUNTS.accumulators(whole.schema), lengths)
     producer = Producer({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
     topic = f"{settings.pipeline}.{COUNTS.to.name}"
-    for row in counts.rename_columns(COUNTS.schema.names).to_pylist():
-        producer.produce(topic, orjson.dumps(row), row[COUNTS.by].encode())
+    for row in counts.rename_columns(COUNTS.names).to_pylist():
+        producer.produce(topic, orjson.dumps(row), row[COUNTS.keys[0]].encode())
     if producer.flush(FLUSH_S):
         raise RuntimeError(f"topic {topic} did not take all rows within {FLUSH_S:.0f} s")
     task = TaskContext.get()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,7 @@ from tests.experiments.reconcile.plan import ALONE, AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.harness.results import Verdict
 
 Change = Callable[[Made], object]
-judge = EXPERIMENT.judge
-
-
-def failing(path: Path) -> list[tuple[str, bool]]:
-    return fabricate.failing(judge(path))
+judge = partial(fabricate.judge, EXPERIMENT)
 
 
 def fabricate_changed(tmp_path: Path, change: Change) -> Path:
@@ -52,8 +49,8 @@ def one_more(row: dict[str, Any], name: str) -> None:
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
-    results = judge(write_run(tmp_path / "run", play()))
-    assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
+    results = EXPERIMENT.judge(write_run(tmp_path / "run", play()))
+    assert results.verdict is Verdict.PASS, fabricate.failing(results)
     (found,) = results.arms
     exactly, plain = found.streams[EXACTLY_ONCE], found.streams[AT_LEAST_ONCE]
     # 1 % with ids of their own, and two at the bound.
@@ -98,9 +95,9 @@ BOUND = "exactly_once takes a record until the watermark is at window end + allo
     ],
 )
 def test_a_broken_promise_fails(tmp_path: Path, change: Change, broken: set[str]) -> None:
-    path = fabricate_changed(tmp_path, change)
-    assert {says for says, promise in failing(path) if promise} == broken
-    assert judge(path).verdict is Verdict.FAIL
+    failing, verdict = judge(fabricate_changed(tmp_path, change))
+    assert {says for says, promise in failing if promise} == broken
+    assert verdict is Verdict.FAIL
 
 
 def at_bound(what: Made, was: str, becomes: str) -> None:
@@ -124,9 +121,7 @@ def at_bound(what: Made, was: str, becomes: str) -> None:
     ],
 )
 def test_what_was_not_seen_shows_nothing(tmp_path: Path, change: Change, unshown: list[str]) -> None:
-    path = fabricate_changed(tmp_path, change)
-    assert failing(path) == [(says, False) for says in unshown]
-    assert judge(path).verdict is Verdict.UNKNOWN
+    assert judge(fabricate_changed(tmp_path, change)) == ([(says, False) for says in unshown], Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +139,8 @@ def test_without_evidence_it_is_unknown(tmp_path: Path, file: str) -> None:
     path = write_run(tmp_path / "run", play())
     content = (path / file).read_bytes()
     (path / file).write_bytes(content[: len(content) * 3 // 4])
-    cut = judge(path)
+    cut = EXPERIMENT.judge(path)
     (path / file).unlink()
-    for results in (cut, judge(path)):
+    for results in (cut, EXPERIMENT.judge(path)):
         assert results.verdict is Verdict.UNKNOWN
         assert results.unread

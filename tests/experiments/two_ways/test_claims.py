@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,12 @@ from tests.experiments.two_ways.plan import Arm
 from tests.experiments.two_ways.truth import reckon
 from tests.harness.results import Verdict
 
-judge = EXPERIMENT.judge
-
-
-def failing(path: Path) -> list[tuple[str, bool]]:
-    return fabricate.failing(judge(path))
+judge = partial(fabricate.judge, EXPERIMENT)
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
-    results = judge(fabricate_run(tmp_path / "run"))
-    assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
+    results = EXPERIMENT.judge(fabricate_run(tmp_path / "run"))
+    assert results.verdict is Verdict.PASS, fabricate.failing(results)
     assert [one.name for one in results.arms] == [
         "snapshots_2",
         "dedup_2",
@@ -67,13 +64,12 @@ def test_an_output_that_is_off_fails(tmp_path: Path, broken: Arm, change: object
         return changed
 
     path = fabricate_run(tmp_path / "run", damage)
-    assert failing(path) == [(f"{broken.name} {says}", True)]
-    assert judge(path).verdict is Verdict.FAIL
+    assert judge(path) == ([(f"{broken.name} {says}", True)], Verdict.FAIL)
 
 
 def test_a_record_written_again_as_before_is_no_error(tmp_path: Path) -> None:
     path = fabricate_run(tmp_path / "run", lambda _, rows: [{**rows[0], "times": 3}, *rows[1:]])
-    results = judge(path)
+    results = EXPERIMENT.judge(path)
     assert results.verdict is Verdict.PASS
     assert {one.rewritten for one in results.arms} == {1}
 
@@ -82,15 +78,14 @@ def test_a_control_that_is_exact_shows_nothing(tmp_path: Path) -> None:
     def exact(arm: Arm, rows: Rows) -> Rows:
         return rows if arm.catalog else [{**row, "amount": row["amount"] - 1} for row in rows]
 
-    path = fabricate_run(tmp_path / "run", exact)
-    assert failing(path) == [("no_catalog_2 without its catalog the same kills make the output wrong", False)]
-    assert judge(path).verdict is Verdict.UNKNOWN
+    unshown = [("no_catalog_2 without its catalog the same kills make the output wrong", False)]
+    assert judge(fabricate_run(tmp_path / "run", exact)) == (unshown, Verdict.UNKNOWN)
 
 
 def test_a_kill_that_missed_makes_it_unknown(tmp_path: Path) -> None:
-    path = fabricate_run(tmp_path / "run", missed=1)
-    assert {says.partition(" ")[2] for says, _ in failing(path)} == {"every one of 2 kills hit an operator at work"}
-    assert judge(path).verdict is Verdict.UNKNOWN
+    failing, verdict = judge(fabricate_run(tmp_path / "run", missed=1))
+    assert {says.partition(" ")[2] for says, _ in failing} == {"every one of 2 kills hit an operator at work"}
+    assert verdict is Verdict.UNKNOWN
 
 
 def test_the_truth_is_that_of_the_order_in_partitions() -> None:

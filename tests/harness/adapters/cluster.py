@@ -126,17 +126,28 @@ class Cluster:
         status: Object = found.get("status") or {}
         return status
 
-    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> None:
-        """Delete that very pod; `grace_s` None leaves it the time it asked for. Raises NoProcessError."""
+    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> int:
+        """Delete that very pod; when it was asked for, in ms since 1970, as the pod may end before the answer is here.
+
+        Args:
+            name: of the pod.
+            uid: of the pod.
+            grace_s: None leaves it the time it asked for.
+
+        Raises:
+            NoProcessError: it is not there any more.
+        """
         body: Any = client.V1DeleteOptions(
             preconditions=client.V1Preconditions(uid=uid), grace_period_seconds=grace_s, propagation_policy="Background"
         )
+        asked_at = time.time_ns() // 1_000_000
         try:
             self._core.delete_namespaced_pod(name, self.namespace, body=body)
         except ApiException as error:
             if error.status not in (404, 409):
                 raise
             raise NoProcessError(f"pod {name} of uid {uid} is gone") from error
+        return asked_at
 
     def enter(self, pod: str, container: str, script: str) -> Any:
         """Run a shell script in a container; the session (kubernetes.stream.ws_client.WSClient). Raises NoProcessError.

@@ -12,7 +12,8 @@ import urllib3
 from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
-from effectively_once.store.object_store import ACCESS_KEY, PATIENCE_S, SECRET_KEY, BucketAddress
+from effectively_once.store.object_store import PATIENCE_S, BucketAddress
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 
 _T = TypeVar("_T")
 

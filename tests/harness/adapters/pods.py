@@ -229,8 +229,7 @@ class PodDrivers:
             if not said and not self._fell(pod):
                 raise NoProcessError(f"{pod.who}: the shell did not say that it kills, and the container did not fall")
             return pod.who, at
-        self.cluster.delete_pod(pod.name, pod.uid, GRACE_S[kind])
-        return pod.who, time.time_ns() // 1_000_000
+        return pod.who, self.cluster.delete_pod(pod.name, pod.uid, GRACE_S[kind])
 
     def _fell(self, pod: Pod) -> bool:
         """Whether the container ends by a SIGKILL, and not for want of memory."""

@@ -129,8 +129,7 @@ class SupervisedPods(PodDrivers):
                 if not said and not self._fell(pod):
                     raise NoProcessError(f"{pod.who}: the shell did not say that it kills, and it did not fall")
             else:
-                self.cluster.delete_pod(pod.name, pod.uid, GRACE_S[kind])
-                at = time.time_ns() // 1_000_000
+                at = self.cluster.delete_pod(pod.name, pod.uid, GRACE_S[kind])
         finally:
             self._disarm()
         self._tell("killed", pod, process=pod.who)

@@ -45,6 +45,8 @@ class Tables:
     def rows(self, sink: str) -> Iterator[dict[str, Any]]:
         """Every row of a table."""
         with self._server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            # Times are compared as messages have them, and a server may be anywhere.
+            cursor.execute("SET TIME ZONE 'UTC'")
             yield from cursor.execute(sql.SQL("SELECT * FROM {}").format(self._name(sink)))
 
     def drop(self) -> None:

@@ -98,8 +98,7 @@ class Demo:
                 class_archive=self.class_archive,
             ) as stack,
         ):
-            os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
-            os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+            os.environ.update(stack.endpoints.credentials)
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive)
             watch = Watch(directory.path / "work" / "events.jsonl", history)

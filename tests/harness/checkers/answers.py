@@ -2,7 +2,8 @@
 
 It was asked as an operator asks: for certificates of windows by the command, for the driver's metric; and what its log
 warned of was noted (`asked.jsonl`). The certificate of a window is recomputed from the epoch that closed it. An answer
-that is not true fails the run. Where one is missing that is due, the run has shown nothing of it, and is unknown.
+that is not true fails the run. Where one is missing that is due, the run has shown nothing of it, and is unknown. So
+is a run in which time was forced, as too much was held: certificates name partitions then, which is not judged.
 """
 
 from __future__ import annotations
@@ -84,7 +85,11 @@ def untrue(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], se
     """Describe answers that the chain contradicts."""
     declared, published = declared_at(events), first_publications(events)
     for one in asked.certificates:
-        if one.says is not None and (why := _untrue(one, epochs, declared, settings)) is not None:
+        if (
+            one.says is not None
+            and not _names_partitions(one, epochs, settings)
+            and (why := _untrue(one, epochs, declared, settings)) is not None
+        ):
             yield f"asked at {one.at} for window {one.window}, the command {why}"
     due = {one.epoch: 0 if one.clock is None else len(one.clock.released) for one in epochs}
     for metric in asked.metrics:
@@ -98,6 +103,18 @@ def untrue(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], se
     for warned in asked.warnings:
         if warned.source not in settings.gateways:
             yield f"{warned.driver} warned of {warned.source}, registered are {sorted(settings.gateways)}"
+
+
+def _is_forced(record: EpochRecord | None) -> bool:
+    return record is not None and record.clock is not None and record.clock.is_forced
+
+
+def _names_partitions(one: Certificate, epochs: Epochs, settings: Settings) -> bool:
+    """Whether a certificate may name partitions that were left behind; an open window's is of any epoch."""
+    says = one.says or {}
+    if says.get("verdict") == "open":
+        return any(_is_forced(record) and record.watermark_ms == says.get("watermark_ms") for record in epochs)
+    return _is_forced(closing(epochs, settings, one.window))
 
 
 def _untrue(one: Certificate, epochs: Epochs, declared: Mapping[int, int], settings: Settings) -> str | None:
@@ -123,7 +140,9 @@ def _untrue(one: Certificate, epochs: Epochs, declared: Mapping[int, int], setti
 
 
 def missing(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], settings: Settings) -> Iterator[str]:
-    """Describe what was due to be said and was not, or not while there was a run."""
+    """Describe what was due to be said and was not, or cannot be judged, or not while there was a run."""
+    if forced := [record.epoch for record in epochs if _is_forced(record)]:
+        yield f"too much was held in epoch {forced[0]}: certificates that name who was left behind are not judged"
     final = (one.window for one in asked.certificates if one.says is not None and one.says.get("verdict") != "open")
     of = {window: closing(epochs, settings, window) for window in final}
     without = {name for record in of.values() if record is not None for name in clock_of(record)["released"]}

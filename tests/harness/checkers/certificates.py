@@ -48,7 +48,9 @@ def let_go(case: Case) -> frozenset[int]:
     """Return the records that were refused as their gateway was not waited for: their window's certificate says so."""
     found = find_refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
     return frozenset(
-        index for index, epoch in found if epoch.clock is not None and case.sends[index].gateway in epoch.clock.released
+        index
+        for index, epoch in found
+        if epoch.clock is not None and not epoch.clock.waits_for(case.sends[index].gateway)
     )
 
 

@@ -44,12 +44,12 @@ def lineages(epochs: Sequence[EpochRecord]) -> list[str]:
     """Describe lineages that come back after another one began, and batches that are none after the one before.
 
     A driver goes on with the last lineage, or begins another; Spark numbers the batches of each. An epoch that repairs
-    the one before publishes more of the same batch.
+    the one before publishes more of the same batch, or was to, and was abandoned.
     """
     found: list[str] = []
     over: set[str | None] = set()
     for before, record in pairwise(epochs):
-        least = (before.batch_id or 0) + (record.repairs != before.epoch)
+        least = (before.batch_id or 0) + (record.repairs != before.epoch and not record.leaves_again)
         if record.lineage != before.lineage:
             over.add(before.lineage)
         elif None not in (record.batch_id, before.batch_id) and (record.batch_id or 0) < least:

@@ -8,12 +8,13 @@ wrong in the same way every time is not found out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add
 from typing import Any, Literal, Self
 
-from tests.harness.checkers import loss
+from tests.harness.checkers import aggregated, loss
+from tests.harness.checkers.aggregated import Value
 from tests.harness.checkers.repairs import Shares
 from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import EpochRecord, Pin
@@ -21,7 +22,6 @@ from tests.harness.evidence import EpochRecord, Pin
 Coordinate = tuple[str, int, int]
 COORDINATE = ("topic", "partition", "offset")
 LATE = "late"
-MERGES: Mapping[str, Callable[[int, int], int]] = {"sum": add, "min": min, "max": max}
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,24 @@ class Given:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """Aggregates by key and window: name of each value -> how partial results merge, and the column (None: count)."""
+    """Aggregates by key and window: name of each value -> what `aggregated.Value` is made of."""
 
-    by: str
-    values: Mapping[str, tuple[str, str | None]]
+    by: str | tuple[str, ...]
+    values: Mapping[str, tuple[Any, ...]]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns of the key."""
+        return (self.by,) if isinstance(self.by, str) else self.by
+
+    def key(self, row: Mapping[str, Any]) -> Any:
+        """Return the key of a row: of one column its value, of several a tuple."""
+        found = tuple(row.get(name) for name in self.keys)
+        return found[0] if isinstance(self.by, str) else found
+
+    def columns(self, key: Any) -> dict[str, Any]:
+        """Return a key as columns."""
+        return dict(zip(self.keys, (key,) if isinstance(self.by, str) else key, strict=True))
 
 
 @dataclass(frozen=True)
@@ -94,7 +108,10 @@ class Declaration:
         """Read `observed/declaration.json`. Raises KeyError, TypeError, ValueError."""
         sinks = tuple(Sink(**{**one, "columns": tuple(one["columns"])}) for one in document["sinks"])
         aggregates = {
-            name: Aggregated(one["by"], {value: (merge, column) for value, (merge, column) in one["values"].items()})
+            name: Aggregated(
+                one["by"] if isinstance(one["by"], str) else tuple(one["by"]),
+                {value: tuple(parts) for value, parts in one["values"].items()},
+            )
             for name, one in document["aggregates"].items()
         }
         return cls(**{**document, "sinks": sinks, "aggregates": aggregates})
@@ -170,7 +187,7 @@ class _Replay:
         self._found = Replayed({sink.name: {} for sink in declaration.sinks})
         self._read: dict[Coordinate, int] = {}
         self._ids: set[Any] = set()
-        self._windows: dict[str, dict[int, dict[str, dict[str, int]]]] = {name: {} for name in declaration.aggregates}
+        self._windows: dict[str, dict[int, dict[Any, list[Given]]]] = {name: {} for name in declaration.aggregates}
         self._watermark = Watermark()
         self._lost: list[tuple[loss.Place, loss.Span]] = []
 
@@ -230,7 +247,7 @@ class _Replay:
             for name, each in declared.aggregates.items():
                 assert time is not None, "windows need times"
                 start = time - time % declared.window_ms
-                _add(self._windows[name].setdefault(start, {}).setdefault(row[each.by], {}), each, row)
+                self._windows[name].setdefault(start, {}).setdefault(each.key(row), []).append(one)
 
     def _refuse(self, one: Given, reason: str, record: EpochRecord) -> None:
         for sink in self._declared.sinks:
@@ -249,31 +266,80 @@ class _Replay:
             each = self._declared.aggregates[name]
             for start in sorted(start for start in windows if self._closed(start, record.watermark_ms)):
                 by_key = windows.pop(start)
-                total: dict[str, int] = {}
-                for values in by_key.values():
-                    _merge(total, each, values)
+                results = {key: _results(each, some) for key, some in by_key.items()}
                 for sink in (one for one in self._declared.sinks if one.of == name):
-                    rows = {("", start): total} if sink.totals else {(key, start): v for key, v in by_key.items()}
-                    for (key, _), values in rows.items():
-                        whole = {each.by: key, "window_start_ms": start, **values}
-                        due = Due({column: whole[column] for column in sink.columns}, record.epoch)
-                        self._found.due[sink.name][key, start] = due
+                    if sink.totals:
+                        whole = _results(each, [one for some in by_key.values() for one in some])
+                        self._show(sink, ("", start), whole, record)
+                        continue
+                    for key, values in results.items():
+                        if None not in values.values():
+                            self._show(sink, (key, start), each.columns(key) | values, record)
+                for key, values in results.items():
+                    self._lament(name, key, start, values, record)
+
+    def _show(self, sink: Sink, known_by: tuple[Any, int], values: Mapping[str, Any], record: EpochRecord) -> None:
+        whole = {**values, "window_start_ms": known_by[1]}
+        due = Due({column: whole[column] for column in sink.columns}, record.epoch)
+        self._found.due[sink.name][known_by] = due
+
+    def _lament(self, name: str, key: Any, start: int, values: Mapping[str, Any], record: EpochRecord) -> None:
+        """A result of which one value cannot be is a dead letter."""
+        each = self._declared.aggregates[name]
+        reasons = [Value(*each.values[value]).reason for value, found in values.items() if found is None]
+        for sink in (one for one in self._declared.sinks if one.of == "dead_letter" and reasons):
+            due = Due({"reason": reasons[0], "id": None}, record.epoch)
+            self._found.due[sink.name][_RESULT, name, key, start] = due
 
 
-def _add(values: dict[str, int], each: Aggregated, row: Mapping[str, Any]) -> None:
-    _merge(values, each, {name: 1 if column is None else row[column] for name, (_, column) in each.values.items()})
+_RESULT = "result"
+"""How the identity of a dead letter begins that is the result of windows."""
 
 
-def _merge(values: dict[str, int], each: Aggregated, more: Mapping[str, int]) -> None:
-    for name, (merge, _) in each.values.items():
-        values[name] = MERGES[merge](values[name], more[name]) if name in values else more[name]
+def _results(each: Aggregated, some: Sequence[Given]) -> dict[str, Any]:
+    """Return the values of a group."""
+
+    def place(one: Given) -> tuple[Any, ...]:
+        return one.row["event_time_ms"], one.source[0].encode(), *one.source[1:]
+
+    rows = [{**dict(zip(COORDINATE, one.source, strict=True)), **one.row} for one in sorted(some, key=place)]
+    return {name: aggregated.result(Value(*parts), rows) for name, parts in each.values.items()}
 
 
 def identity(declaration: Declaration, sink: Sink, row: Mapping[str, Any]) -> Any:
     """What an observed row is known by; None when it carries none."""
+    if sink.of == "dead_letter" and row.get("reason") in aggregated.IMPOSSIBLE:
+        return _identity_of_result(declaration, row)
     if sink.of in ("rows", "dead_letter"):
         # Messages name their source; files and tables have it in columns.
         source = row.get("source") if sink.kind == "kafka" else [row.get(name) for name in COORDINATE]
         return tuple(source) if isinstance(source, list) and len(source) == 3 else None
-    key, start = "" if sink.totals else row.get(declaration.aggregates[sink.of].by), row.get("window_start_ms")
-    return (key, start) if isinstance(key, str) and type(start) is int else None
+    key, start = "" if sink.totals else declaration.aggregates[sink.of].key(row), row.get("window_start_ms")
+    return (key, start) if type(start) is int and all(_is_part(part) for part in _parts(key)) else None
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _is_part(part: Any) -> bool:
+    """Whether JSON of a key's column is a text, a whole number or a truth value."""
+    return isinstance(part, str | int)
+
+
+def is_left_out(declaration: Declaration, row: Mapping[str, Any]) -> bool:
+    """Whether a dead letter is the result of windows that are not judged."""
+    source = row.get("source")
+    of = source[0] if isinstance(source, list) and source else None
+    names = {f"{declaration.pipeline}.{name}" for name in declaration.left_out}
+    return row.get("reason") in aggregated.IMPOSSIBLE and of in names
+
+
+def _identity_of_result(declaration: Declaration, row: Mapping[str, Any]) -> Any:
+    """What the dead letter of a result is known by: its windows, key and window, which its value tells."""
+    try:
+        of, value = row["source"][0].removeprefix(f"{declaration.pipeline}."), json.loads(row["value"])
+        key = declaration.aggregates[of].key(value)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        return None
+    return (_RESULT, of, key, value.get("window_start_ms")) if all(map(_is_part, _parts(key))) else None

@@ -10,13 +10,15 @@ it, so what was acknowledged before that epoch was declared has to be counted. T
   declaration.
 
 A record of a source that the certificate names as released is not asked for: oracle *certificates* judges whether that
-source had to be let go. Where it is not known who had a record, it may be any that was released.
+source had to be let go. Nor is one of a source that was too far behind for what shards may hold. Which partitions were
+so is not found out here: a run in which a record without a gateway was refused there is unknown. Where it is not known
+who had a record, it may be any that was released.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +52,10 @@ class Seal:
     def is_after(self, send: Send, acked_ms: int) -> bool:
         """Whether it was declared after a record was acknowledged."""
         clock = self.record.clock
-        if clock is not None and send.gateway is not None and send.gateway in clock.released:
+        if clock is not None and send.gateway is not None and not clock.waits_for(send.gateway):
             # Its records may even be read by this epoch: it is waited for once its word is heard, which comes later.
+            return False
+        if self.is_unsure_of(send):
             return False
         if acked_ms < self.read_ms:
             return True
@@ -64,6 +68,15 @@ class Seal:
         if self.announced_ms is None or excused or send.kind in ON_PURPOSE:
             return False
         return acked_ms < self.announced_ms
+
+    def is_unsure_of(self, send: Send) -> bool:
+        """Whether its partition may have been left behind, with all that lay there unread.
+
+        Of who has a gateway that is known to be waited for, all was read before the gateway's word counted.
+        """
+        if self.record.clock is None or send.gateway is not None or send.kind in ON_PURPOSE:
+            return False
+        return self.record.clock.is_forced
 
 
 def announcements(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
@@ -93,19 +106,29 @@ def find_refused(
     sends: Sequence[Send], reference: Reference, acked_at: Sequence[int], closing: Sequence[Seal], settings: Settings
 ) -> list[str]:
     """Describe the records that were refused as late, and acknowledged before their window was closed."""
+    return [
+        f"id {send.id} at {source_of(send)}, acknowledged at {acked_at[index]}, was refused: epoch "
+        f"{seal.record.epoch} closed its window {start}, and was declared later"
+        for index, send, start, seal in _refused(sends, reference, closing, settings)
+        if seal.is_after(send, acked_at[index])
+    ]
+
+
+def count_unsure(sends: Sequence[Send], reference: Reference, closing: Sequence[Seal], settings: Settings) -> int:
+    """Return how many records were refused of which nobody knows whether their partition was waited for."""
+    refused = _refused(sends, reference, closing, settings)
+    return sum(seal.is_unsure_of(send) for _, send, _, seal in refused)
+
+
+def _refused(
+    sends: Sequence[Send], reference: Reference, closing: Sequence[Seal], settings: Settings
+) -> Iterator[tuple[int, Send, int, Seal]]:
+    """Yield index, record, window and who closed it of all that were refused as late."""
     span, watermarks = settings.window_ms + settings.lateness_ms, [seal.record.watermark_ms or 0 for seal in closing]
-    found = []
     for index, send in enumerate(sends):
-        if reference.outcomes[index] != Outcome.LATE or send.event_time_ms is None:
-            continue
-        start = window_start(send.event_time_ms, settings.window_ms)
-        seal = closing[bisect_left(watermarks, start + span)]
-        if seal.is_after(send, acked_at[index]):
-            found.append(
-                f"id {send.id} at {source_of(send)}, acknowledged at {acked_at[index]}, was refused: epoch "
-                f"{seal.record.epoch} closed its window {start}, and was declared later"
-            )
-    return found
+        if reference.outcomes[index] == Outcome.LATE and send.event_time_ms is not None:
+            start = window_start(send.event_time_ms, settings.window_ms)
+            yield index, send, start, closing[bisect_left(watermarks, start + span)]
 
 
 def count_kept_by_partition(sends: Sequence[Send], reference: Reference, settings: Settings) -> int:
@@ -129,6 +152,12 @@ def judge(case: Case) -> Oracle:
     if found:
         says = f"{len(found)} records were refused that were acknowledged before their window's certificate"
         return refute(NAME, NUMBER, says, found)
+    if unsure := count_unsure(sends, reference, closing, settings):
+        says = (
+            f"too much was held, so that epochs went on without who was behind; of {unsure} records that were refused "
+            "it is not known whether their partition was"
+        )
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=says)
     kept = count_kept_by_partition(sends, reference, settings)
     gone = len(let_go(case))
     if not kept and not gone:

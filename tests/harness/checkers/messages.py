@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tests.harness.checkers.aggregated import IMPOSSIBLE, key_text
 from tests.harness.checkers.case import FIRST, Case, clip, coordinate_text, place_of
 from tests.harness.checkers.whole_row import Row, faults_in, fields_of
 from tests.harness.checkers.xxhash64 import shard_of
@@ -73,15 +74,19 @@ class Look:
     @cached_property
     def _beyond(self) -> set[str]:
         """Columns that key and partition depend on, and no field shows."""
-        return {name for name in (self.schema.key, *self.schema.shard_by) if name} - self.schema.fields.keys()
+        keyed = (name for name, _ in self.schema.keyed)
+        return {name for name in (self.schema.key, *self.schema.shard_by, *keyed) if name} - self.schema.fields.keys()
 
     def _check_place(self, row: Row, columns: Row) -> list[str]:
         """Whether a row is in its partition, and behind the right one."""
         partition, offset, epoch = row.get("partition"), row.get("offset"), columns.get("epoch")
         if type(partition) is not int or type(offset) is not int:
             raise EvidenceError("a row does not say where it was read", dict(row), "run again")
-        found = []
-        home = next(((name, columns[name]) for name in self.schema.shard_by if columns.get(name) is not None), None)
+        found: list[str] = []
+        if columns.get("reason") in IMPOSSIBLE:
+            # A result of windows: it is in its key's shard, behind the records, and its source tells another order.
+            return found
+        home = self._home(columns)
         if home is not None and (due := _shard(home[1], self.shards)) not in (None, partition):
             found.append(f"in partition {partition}, due is {due} by its {home[0]}")
         last, position = self._last.get(partition), tuple(columns.get(name) for name in self.schema.order)
@@ -96,6 +101,17 @@ class Look:
                 found.append(f"by {named} it is due before the row at offset {last.offset}")
         self._last[partition] = _Last(offset, epoch, position)
         return found
+
+    def _home(self, columns: Row) -> tuple[str, Any] | None:
+        """What says in which partition a row is, and its value."""
+        if self.schema.keyed:
+            names, types = zip(*self.schema.keyed, strict=True)
+            try:
+                return " and ".join(names), key_text([columns[name] for name in names], types)
+            except (KeyError, TypeError, ValueError):
+                # Missing, or of a wrong type: told already.
+                return None
+        return next(((name, columns[name]) for name in self.schema.shard_by if columns.get(name) is not None), None)
 
 
 def _shard(value: Any, shards: int) -> int | None:

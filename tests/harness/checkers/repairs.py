@@ -35,6 +35,9 @@ class Shares(Generic[T]):
         """Return what an epoch takes of the records in its ranges; of one that repairs, what the other one left."""
         if record.repairs is not None:
             read = self._left.pop(record.repairs, [])
+        elif record.leaves_again:
+            self._left[record.epoch] = self._left.pop(record.epoch - 1, [])
+            return []
         if not record.leaves_rows:
             return read
         shares: tuple[list[T], list[T]] = [], []
@@ -58,15 +61,17 @@ def complaints(epochs: Sequence[EpochRecord], pins: Iterable[Pin]) -> list[str]:
     """Describe repairs of nothing, rows that nobody takes, and rows that are not those which a record pins."""
     found: list[str] = []
     for before, record in pairwise((None, *epochs)):
-        if record is None or record.repairs is None:
+        if record is None or not (record.leaves_again or record.repairs is not None):
             continue
-        if before is None or not before.leaves_rows or before.epoch != record.repairs:
+        if record.leaves_again:
+            found += _left_otherwise(before, record)
+        elif before is None or not before.leaves_rows or before.epoch != record.repairs:
             found.append(f"epoch {record.epoch} repairs epoch {record.repairs}, which is not the one before it, shown")
         else:
             found += _otherwise(before, record)
         if not record.is_empty:
             found.append(f"epoch {record.epoch} repairs another one, and has ranges of its own")
-    repaired = {record.repairs for record in epochs}
+    repaired = {record.epoch - 1 if record.leaves_again else record.repairs for record in epochs}
     found += [
         f"epoch {record.epoch} leaves rows, and no epoch takes them"
         for record in epochs
@@ -100,6 +105,18 @@ def _otherwise(before: EpochRecord, record: EpochRecord) -> Iterator[str]:
         yield f"epoch {record.epoch} goes on elsewhere than epoch {before.epoch} stopped"
     if before.left and record.reads != (before.reads or before.ranges):
         yield f"epoch {record.epoch} reads other ranges than epoch {before.epoch}"
+
+
+def _left_otherwise(before: EpochRecord | None, record: EpochRecord) -> Iterator[str]:
+    """Describe in what an abandoned epoch does not leave what it was to take."""
+    if before is None or not before.left:
+        yield f"epoch {record.epoch} was abandoned and leaves a rest, and epoch {record.epoch - 1} left none"
+    else:
+        yield from _otherwise(before, record)
+    if record.left != record.after:
+        yield f"epoch {record.epoch} was abandoned and leaves other rows than it was to take"
+    if not record.is_abandoned:
+        yield f"epoch {record.epoch} leaves a rest once more, and is not said to be abandoned"
 
 
 def _reads(record: EpochRecord, place: Coordinate) -> bool:

@@ -8,7 +8,7 @@ from tests.harness.evidence import EpochRecord
 class Watermark:
     """What each epoch has to pin, computed from the records that the epochs before it have read.
 
-    Who is idle, and how far sources are, is taken at the declaration's word here.
+    Who is idle, how far sources are, and where time is forced to, is taken at the declaration's word here.
     """
 
     def __init__(self) -> None:
@@ -22,6 +22,7 @@ class Watermark:
             return self._before
         if record.clock is None:
             return self._accepted
+        before = max((at for at in (self._before, record.clock.forced_ms) if at is not None), default=None)
         awaited = [
             self._shown.get((topic, partition))
             for topic, partitions in record.ranges.items()
@@ -29,13 +30,13 @@ class Watermark:
             if partition not in record.clock.idle.get(topic, ())
         ]
         if not awaited:
-            return self._before
+            return before
         clock = record.clock
         awaited += [time for name, time in clock.sources.items() if name not in clock.released]
         if None in awaited:
-            return self._before
+            return before
         least = min(time for time in awaited if time is not None)
-        return least if self._before is None else max(self._before, least)
+        return least if before is None else max(before, least)
 
     def show(self, record: EpochRecord, place: tuple[str, int], time_ms: int, *, accepted: bool) -> None:
         """Take note of a well-formed record of an epoch: a late one or a copy tells how far its partition has come."""

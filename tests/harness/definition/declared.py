@@ -25,10 +25,11 @@ from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import imported
 from effectively_once.pipeline.sinks import Destination
 from effectively_once.pipeline.windows import WINDOW_START
-from tests.harness.definition.schemas import schemas_of
+from tests.harness.checkers.aggregated import HOWS, WHOLE, Value
+from tests.harness.definition.schemas import keys_of, schemas_of, values_of
 from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
-from tests.harness.wire import TEXT, as_text
+from tests.harness.wire import TEXT, as_text, spell
 
 _NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,13 +52,16 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
     sinks: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     for each in pipeline.windows:
-        used = {each.by, *(value.column for value in each.values.values())}
-        if used & recorded:
-            left_out |= {to.name: "it aggregates what a recorded step adds" for to in (each.to, each.totals) if to}
+        used = {*keys_of(each), *(name for value in each.values.values() for name in value.columns)}
+        values = values_of(pipeline, each)
+        why = "it aggregates what a recorded step adds" if used & recorded else None
+        why = why or ("it has an aggregate of its author's own" if {v.how for v in values.values()} - HOWS else None)
+        if why is not None:
+            left_out |= {to.name: why for to in (each.to, each.totals) if to}
             continue
         aggregates[each.name] = {
             "by": each.by,
-            "values": {name: (value.merge, value.column) for name, value in each.values.items()},
+            "values": {name: _parts(value) for name, value in values.items()},
         }
         if (why := _why_unjudged_windows(each)) is not None:
             left_out[each.to.name] = why
@@ -96,7 +100,15 @@ def _why_unjudged_windows(each: Windowed) -> str | None:
     to = each.to
     if isinstance(to, ToKafka) and to.value:
         return _NO_JSON
-    return "its columns leave key and window out" if to.columns and {each.by, WINDOW_START} - {*to.columns} else None
+    needed = {*keys_of(each), WINDOW_START}
+    return "its columns leave key and window out" if to.columns and needed - {*to.columns} else None
+
+
+def _parts(value: Value) -> tuple[Any, ...]:
+    """What the reference makes a value of; of whole numbers as runs have always been recorded."""
+    if value.type == WHOLE and not value.most:
+        return value.how, value.column
+    return value.how, value.column, value.type, value.most
 
 
 def _why_unjudged(to: Destination) -> str | None:
@@ -147,7 +159,7 @@ def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> It
         reason = row.pop("reason")
         row.pop("value")
         # As the sinks write it; a row is compared as JSON has it.
-        plain = orjson.loads(orjson.dumps(row, default=bytes.hex))
+        plain = orjson.loads(orjson.dumps(row, default=spell))
         value, encoding = values[place]
         yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
 
@@ -168,8 +180,8 @@ def main(arguments: Sequence[str]) -> int:
     if what == "declaration":
         sys.stdout.write(orjson.dumps(describe(pipeline)).decode() + "\n")
         return 0
-    source, told = map(Path, paths)
-    with LinesWriter(told) as lines:
+    source, to = map(Path, paths)
+    with LinesWriter(to) as lines:
         for line in transform_all(pipeline, list(read_lines(source))):
             lines.write(line)
     return 0

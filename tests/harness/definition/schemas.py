@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
+from effectively_once import Collect, Count, CountDistinct, OwnAggregate, Pipeline, ToFiles, ToKafka, Windowed
 from effectively_once.pipeline.sinks import Destination
+from tests.harness.checkers.aggregated import WHOLE, Value
 from tests.harness.schemas import SinkSchema, Type
 
 _TYPES: Mapping[pa.DataType, Type] = {
@@ -39,9 +40,19 @@ def _schemas(pipeline: Pipeline) -> Iterator[tuple[str, SinkSchema]]:
     for to in pipeline.rows:
         yield to.name, _schema(to, rows, shard_by, ("source",))
     for each in pipeline.windows:
-        totals = {"window_start_ms": "integer", **dict.fromkeys(each.values, "integer")}
-        yield each.to.name, _schema(each.to, {each.by: "text", **totals}, (each.by,), ("window_start_ms", each.by))
+        values = values_of(pipeline, each)
+        results = {"window_start_ms": "integer", **{name: value.shown for name, value in values.items()}}
+        keys = {name: _type(pipeline.given.field(name), nullable=False) for name in keys_of(each)}
+        text = [*keys.values()] == ["text"] and pipeline.given.field(next(iter(keys))).type == pa.string()
+        order = ("window_start_ms", *keys) if text else ("window_start_ms",)
+        found = _schema(each.to, {**keys, **results}, tuple(keys) if text else (), order)
+        if not text and found.kind == "kafka":
+            found = found.model_copy(update={"keyed": tuple((name, type_name(pipeline, name)) for name in keys)})
+        yield each.to.name, found
         if each.totals is not None:
+            # Null is what no sink takes.
+            nulls = {name for name, value in values.items() if value.how in ("sum", "distinct", "own") and value.column}
+            totals = {name: f"{kind} or null" if name in nulls else kind for name, kind in results.items()}
             yield each.totals.name, _schema(each.totals, totals, (), ())
 
 
@@ -51,15 +62,45 @@ def _columns_of_rows(pipeline: Pipeline) -> dict[str, Type]:
     demanded = {name for each in pipeline.windows for name in _used(each)}
     columns: dict[str, Type] = {"id": "text"} if pipeline.ids == "attached" else {}
     columns |= {"event_time_ms": "integer"} if timed else {}
-    columns |= {one.name: _type(one, one.name not in demanded) for one in pipeline.columns}
+    columns |= {one.name: _type(one, one.nullable and one.name not in demanded) for one in pipeline.columns}
     columns |= {one.name: _type(one, one.nullable) for one in (pipeline.recorded.adds if pipeline.recorded else ())}
     return columns
 
 
 def _used(each: Windowed) -> Iterator[str]:
     """Columns that windows cannot do without: a record that lacks one is refused."""
-    yield each.by
-    yield from (value.column for value in each.values.values() if value.column)
+    yield from keys_of(each)
+    yield from (name for value in each.values.values() for name in value.columns)
+
+
+def keys_of(each: Windowed) -> tuple[str, ...]:
+    """Columns of a key."""
+    return (each.by,) if isinstance(each.by, str) else tuple(each.by)
+
+
+def values_of(pipeline: Pipeline, each: Windowed) -> dict[str, Value]:
+    """What each value of windows is, as the judge recomputes it; of one that it cannot, only its type is right."""
+    found = {}
+    for name, value in each.values.items():
+        how = type(value).__name__.lower()
+        if isinstance(value, OwnAggregate):
+            found[name] = Value("own", value.columns[0], _type_name(value.result))
+        elif isinstance(value, Count):
+            found[name] = Value("sum")
+        else:
+            most = value.most if isinstance(value, Collect | CountDistinct) else 0
+            how = "distinct" if how == "countdistinct" else how
+            found[name] = Value(how, value.column, type_name(pipeline, value.column), most)
+    return found
+
+
+def type_name(pipeline: Pipeline, column: str) -> str:
+    """Arrow's name of a column's type, as runs are recorded with it."""
+    return _type_name(pipeline.given.field(column).type)
+
+
+def _type_name(kind: pa.DataType) -> str:
+    return WHOLE if kind == pa.int32() else str(kind)
 
 
 def _type(column: pa.Field, nullable: bool) -> Type:

@@ -12,7 +12,7 @@ from infra.cluster.api import ClusterError
 from tests.harness.adapters.armed import ArmedSignal
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.server_pods import READY_S, Pick, ServerPod, ServerPods
-from tests.harness.faults.fault import Fault, as_miss, now_ms
+from tests.harness.faults.fault import Fault, as_miss
 from tests.harness.faults.healing import Debt, Healing
 
 FALL_S, POLL_S = 10.0, 0.05
@@ -150,8 +150,7 @@ class EndedServerPod(Fault):
         return at
 
     def _delete(self, pod: ServerPod) -> int:
-        self._server.cluster.delete_pod(pod.name, pod.uid, self._grace_s)
-        return now_ms()
+        return self._server.cluster.delete_pod(pod.name, pod.uid, self._grace_s)
 
     def _fell(self, pod: ServerPod) -> bool:
         deadline = time.monotonic() + FALL_S

@@ -61,8 +61,8 @@ class Cordons(Protocol):
     def renew(self, node: str) -> None:
         """Say in the node's place that it is there."""
 
-    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> None:
-        """Delete that very pod; raises NoProcessError when it is gone."""
+    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> int:
+        """Delete that very pod; when it was asked for. Raises NoProcessError when it is gone."""
 
 
 class ZombiePod(Lasting):

@@ -127,8 +127,7 @@ class EmbeddedRun:
         ):
             hold = Hold(directory.path / "work" / "points")
             os.environ.update(hold.env)
-            os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
-            os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+            os.environ.update(stack.endpoints.credentials)
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
             home = self._home(directory, stack.endpoints)
             watch = Watch(directory.path / "work" / "events.jsonl", history)

@@ -106,8 +106,7 @@ def make_room(
     """
     deployed = found.deployed
     endpoints = deployed.endpoints()
-    os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
-    os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
+    os.environ.update(endpoints.credentials)
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
     chart = Chart(found.helm, checkout / "charts" / "streaming-pipeline")
     stop = stop or threading.Event()

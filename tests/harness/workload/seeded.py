@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,6 @@ class Seeded:
         """Yield the records in sending order, closers not included."""
         rng = np.random.default_rng(self.seed)
         return _Maker(self.shape, lay_out(self.shape, rng), rng).records()
-
-
-def plan(seed: int, records: int, shape: Shape | None = None) -> Iterator[Planned]:
-    """Generate `records` records in sending order; raises InputError for a shape that cannot be generated."""
-    return iter(Seeded(seed, replace(shape or Shape(), records=records)))
 
 
 def closers(

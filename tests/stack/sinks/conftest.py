@@ -11,7 +11,7 @@ from effectively_once.sinks import database, kafka
 from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress
 from effectively_once.sinks.postgres import TableAddress
 from effectively_once.sinks.tables import make
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.stack.faulty_link import FaultyLink
 from tests.stack.sinks.adapter import PATIENCE_S, Adapter, Place
 from tests.stack.sinks.counts_table import COUNTS, as_owner

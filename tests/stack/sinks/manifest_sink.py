@@ -13,7 +13,8 @@ from minio import Minio
 
 from effectively_once.ledger.layout import Layout
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.stack.faulty_link import Fault
 from tests.stack.sinks.adapter import PATIENCE_S, Adapter, Announce, silent
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,9 +15,10 @@ import pytest
 
 from effectively_once.errors import AccessError, SinkError, UnreachableError
 from effectively_once.sinks.publish import FencedError, Published
-from infra.embedded.process import Child, ServerError, wait_for
+from infra.embedded.process import ServerError, wait_for
 from tests.spark.held import Held, killed
 from tests.stack.faulty_link import Fault, FaultyLink
+from tests.stack.modules import start_module
 from tests.stack.sinks.adapter import Adapter
 
 pytestmark = pytest.mark.stack
@@ -160,11 +159,8 @@ def test_a_publisher_killed_leaves_all_of_an_epoch_or_nothing(
     held = Held(tmp_path / "points")
     held.folder.mkdir()
     held.ask(**adapter.points[moment])
-    argv = [sys.executable, "-m", "tests.stack.sinks.publisher", json.dumps(asdict(adapter.place)), "1"]
-    path = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
-    child = Child(
-        "publisher", [*argv, json.dumps(ids(1))], tmp_path / "log", cwd=CHECKOUT, env={**held.env, "PYTHONPATH": path}
-    )
+    words = json.dumps(asdict(adapter.place)), "1", json.dumps(ids(1))
+    child = start_module("sinks.publisher", *words, log=tmp_path / "log", held=held)
     try:
         killed(held.wait(child))
     finally:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from threading import Event
 
 import pyarrow as pa
@@ -63,6 +64,7 @@ def test_many_rows_of_every_type_arrive_as_they_are(servers: Servers, address: T
             ("raw", pa.binary()),
             ("day", pa.date32()),
             ("at", pa.timestamp("us", "UTC")),
+            ("d", pa.decimal128(38, 2)),
         ]
     )
     one = (
@@ -74,16 +76,17 @@ def test_many_rows_of_every_type_arrive_as_they_are(servers: Servers, address: T
         b"\x00\xff",
         date(2026, 1, 31),
         datetime(2026, 1, 31, 1, 2, 3, 4, UTC),
+        Decimal(f"-{'9' * 36}.10"),
     )
     address = replace(address, sink="types")
     make(address.database, address.pipeline, "types", shape := TableShape(schema), 2)
-    rows = [one] * 19_999 + [(None,) * 8]
+    rows = [one] * 19_999 + [(None,) * 9]
     table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
     assert sink_of(address, shape).publish(0, 1, table)[0].rows == 20_000
     with as_owner(servers) as owner:
         columns = ",".join(schema.names)
-        counted = f"SELECT *, count(*) FROM {'.'.join(address.table)} GROUP BY {columns} ORDER BY 9"  # noqa: S608
-        assert owner.execute(counted).fetchall() == [(None,) * 8 + (1,), (*one, 19_999)]
+        counted = f"SELECT *, count(*) FROM {'.'.join(address.table)} GROUP BY {columns} ORDER BY 10"  # noqa: S608
+        assert owner.execute(counted).fetchall() == [(None,) * 9 + (1,), (*one, 19_999)]
 
 
 def test_an_upsert_replaces_rows_of_equal_key_and_a_late_repeat_does_not(

@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once.errors import SinkError
 from effectively_once.sinks.postgres import TableAddress, read_mark
-from effectively_once.sinks.tables import make
+from effectively_once.sinks.tables import TableShape, make
 from tests.stack.sinks.counts_table import COUNTS, LATEST, as_owner, counts, rows_of, sink_of
 from tests.stack.sinks.servers import Servers
 
@@ -46,6 +46,17 @@ def test_a_table_in_another_shape_is_named_at_deployment_and_by_the_sink(
         with pytest.raises(SinkError, match=says.format(address.pipeline)):
             ask()
     assert read_mark(address) is None
+
+
+def test_a_table_whose_decimals_have_other_digits_is_named(servers: Servers, address: TableAddress) -> None:
+    """PostgreSQL would round what it is given, without a word."""
+    shape = TableShape(pa.schema([("price", pa.decimal128(12, 2))]))
+    make(address.database, address.pipeline, "prices", shape, 2)
+    make(address.database, address.pipeline, "prices", shape, 2)
+    with as_owner(servers) as owner:
+        owner.execute(f'ALTER TABLE "{address.pipeline}"."prices" ALTER COLUMN price TYPE numeric(12, 1)')
+    with pytest.raises(SinkError, match=r"price is numeric\(12,1\) and must be numeric\(12,2\)"):
+        make(address.database, address.pipeline, "prices", shape, 2)
 
 
 def test_a_table_without_the_key_of_an_upsert_is_named(address: TableAddress) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -46,32 +47,34 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
     assert CardResults.model_validate_json((run / "results.json").read_bytes()) == results
 
 
+def without(way: Way, *transactions: str, also: Sequence[tuple[str, Any]] = ()) -> Change:
+    return lambda run: runs.without(run, way, *transactions, also=also)
+
+
+def told(way: Way, event: str, **change: object) -> Change:
+    return lambda run: runs.changed_history(run, way, change, event)
+
+
+def charge(transaction: str, key: str | None = None) -> list[tuple[str, Charge]]:
+    return [("c", Charge(card=CARD, amount=1, transaction=transaction, key=key))]
+
+
+LATE = "plain: of the records became [0-9]+ accepted, 0 duplicate, 1 late, .*; due are .* 0 late, .*"
+TOO_MUCH = [("c", SetCardBalance(card=CARD, balance=10**9, version=99))]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda run: runs.without(run, PLAIN, FIRST), "plain: 1 transactions were not charged"),
-        (lambda run: runs.without(run, KEYED, FIRST), "keyed: 1 transactions were not charged"),
-        (lambda run: runs.without(run, RESTRUCTURED, CARD), "restructured: [0-9]+ transactions were not charged"),
-        (lambda run: runs.without(run, KEYED, also=[("c", again("another"))]), "keyed: 1 double charges"),
-        (lambda run: runs.without(run, KEYED, also=[("c", again("another"))]), "keyed: 1 balances are wrong"),
-        (
-            lambda run: runs.without(
-                run, RESTRUCTURED, also=[("c", SetCardBalance(card=CARD, balance=10**9, version=99))]
-            ),
-            "restructured: [0-9]+ double charges",
-        ),
-        (
-            lambda run: runs.changed_history(run, PLAIN, {"duplicate": 0, "late": 1}, "epoch"),
-            "plain: of the records became [0-9]+ accepted, 0 duplicate, 1 late, .*; due are .* 0 late, .*",
-        ),
-        (
-            lambda run: runs.without(run, PLAIN, also=[("c", Charge(card=CARD, amount=1, transaction="nobody's"))]),
-            "plain: 1 charges that nobody asked for",
-        ),
-        (
-            lambda run: runs.without(run, KEYED, also=[("c", Charge(card=CARD, amount=1, transaction=FIRST, key="k"))]),
-            "keyed: 1 charges that nobody asked for",
-        ),
+        (without(PLAIN, FIRST), "plain: 1 transactions were not charged"),
+        (without(KEYED, FIRST), "keyed: 1 transactions were not charged"),
+        (without(RESTRUCTURED, CARD), "restructured: [0-9]+ transactions were not charged"),
+        (without(KEYED, also=[("c", again("another"))]), "keyed: 1 double charges"),
+        (without(KEYED, also=[("c", again("another"))]), "keyed: 1 balances are wrong"),
+        (without(RESTRUCTURED, also=TOO_MUCH), "restructured: [0-9]+ double charges"),
+        (told(PLAIN, "epoch", duplicate=0, late=1), LATE),
+        (without(PLAIN, also=charge("nobody's")), "plain: 1 charges that nobody asked for"),
+        (without(KEYED, also=charge(FIRST, "k")), "keyed: 1 charges that nobody asked for"),
     ],
 )
 def test_what_refutes_the_claim_fails(run: Path, change: Change, reason: str) -> None:
@@ -84,7 +87,7 @@ def test_what_refutes_the_claim_fails(run: Path, change: Change, reason: str) ->
 @pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
 def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
     off = {"in": runs.RECORDS, **runs.WANTED.records}
-    runs.changed_history(run, KEYED, {count: off[count] + 1}, "epoch")
+    told(KEYED, "epoch", **{count: off[count] + 1})(run)
     results = judge(run)
     assert results.verdict is Verdict.FAIL
     assert any(one.startswith("keyed: epoch 3: in is") for one in results.reasons), results.reasons
@@ -95,50 +98,25 @@ def test_a_balance_of_the_right_number_and_another_sum_is_wrong(run: Path) -> No
         (caller, call.model_copy(update={"balance": call.balance + 1}) if call.card == CARD else call)
         for caller, call in runs.calls_of(RESTRUCTURED)
     ]
-    runs.write_journal(directory_of(run, RESTRUCTURED), runs.journal(calls))
+    called(RESTRUCTURED, lambda _: calls)(run)
     assert judge(run).reasons == ("restructured: 1 balances are wrong",)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            lambda run: runs.without(run, PLAIN, *runs.DOUBLED, also=[("a", again()), *missing()]),
-            "plain: no kill doubl",
-        ),
-        (lambda run: runs.changed_history(run, KEYED, {"hit": False}, "fault"), "keyed: 0 of 2 kills hit"),
-        (lambda run: runs.changed_history(run, KEYED, {"repeat": False}, "epoch"), "keyed: no epoch was repeated"),
-        (lambda run: only_once(run, KEYED), "keyed: no call was made again"),
-        (lambda run: only_once(run, RESTRUCTURED), "restructured: no call was made again"),
-        (lambda run: only_once(run, RESTRUCTURED), "restructured: no balance came after a newer one"),
-        (lambda run: by_one_caller(run, KEYED), "keyed: no call was made again by another run"),
-        (lambda run: runs.cut_sent(run, PLAIN), "plain: 299 of 300 records were acknowledged"),
-        (lambda run: (directory_of(run, PLAIN).path / JOURNAL).unlink(), "plain: journal cannot be read"),
-        (lambda run: tear(directory_of(run, KEYED).path / JOURNAL), "keyed: the last entry of the journal is torn"),
-        (lambda run: swap(run, KEYED, PLAIN), "keyed: the journal holds calls without a key"),
-        (lambda run: swap(run, RESTRUCTURED, KEYED), "restructured: the journal holds calls of another way"),
-        (lambda run: cut(directory_of(run, PLAIN).history_path), "plain: the history does not come to its end"),
-    ],
-)
-def test_what_shows_nothing_is_unknown(run: Path, change: Change, reason: str) -> None:
-    change(run)
-    results = judge(run)
-    assert results.verdict is Verdict.UNKNOWN
-    assert any(one.startswith(reason) for one in results.reasons), results.reasons
+def journal_of(run: Path, way: Way) -> Path:
+    return directory_of(run, way).path / JOURNAL
 
 
-def missing() -> list[tuple[str, Charge]]:
-    """The rest of what was doubled, made once."""
-    return [("a", call) for caller, call in runs.calls_of(PLAIN) if caller == "b" and call.transaction != FIRST]
+def called(way: Way, calls: Callable[[list[tuple[str, Any]]], Sequence[tuple[str, Any]]]) -> Change:
+    """The journal of a way has these calls instead."""
+    return lambda run: runs.write_journal(directory_of(run, way), runs.journal(calls([*runs.calls_of(way)])))
 
 
-def only_once(run: Path, way: Way) -> None:
-    calls = [(caller, call) for caller, call in runs.calls_of(way) if caller == "a"]
-    runs.write_journal(directory_of(run, way), runs.journal(calls))
+def only_once(way: Way) -> Change:
+    return called(way, lambda calls: [one for one in calls if one[0] == "a"])
 
 
-def by_one_caller(run: Path, way: Way) -> None:
-    runs.write_journal(directory_of(run, way), runs.journal([("a", call) for _, call in runs.calls_of(way)]))
+def swap(way: Way, other: Way) -> Change:
+    return lambda run: journal_of(run, way).write_bytes(journal_of(run, other).read_bytes())
 
 
 def tear(path: Path) -> None:
@@ -149,14 +127,40 @@ def cut(path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-def swap(run: Path, way: Way, other: Way) -> None:
-    journal = (directory_of(run, other).path / JOURNAL).read_bytes()
-    (directory_of(run, way).path / JOURNAL).write_bytes(journal)
+REST = [("a", call) for caller, call in runs.calls_of(PLAIN) if caller == "b" and call.transaction != FIRST]
+"""The rest of what was doubled, made once."""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (without(PLAIN, *runs.DOUBLED, also=[("a", again()), *REST]), "plain: no kill doubl"),
+        (told(KEYED, "fault", hit=False), "keyed: 0 of 2 kills hit"),
+        (told(KEYED, "epoch", repeat=False), "keyed: no epoch was repeated"),
+        (only_once(KEYED), "keyed: no call was made again"),
+        (only_once(RESTRUCTURED), "restructured: no call was made again"),
+        (only_once(RESTRUCTURED), "restructured: no balance came after a newer one"),
+        (
+            called(KEYED, lambda calls: [("a", call) for _, call in calls]),
+            "keyed: no call was made again by another run",
+        ),
+        (lambda run: runs.cut_sent(run, PLAIN), "plain: 299 of 300 records were acknowledged"),
+        (lambda run: journal_of(run, PLAIN).unlink(), "plain: journal cannot be read"),
+        (lambda run: tear(journal_of(run, KEYED)), "keyed: the last entry of the journal is torn"),
+        (swap(KEYED, PLAIN), "keyed: the journal holds calls without a key"),
+        (swap(RESTRUCTURED, KEYED), "restructured: the journal holds calls of another way"),
+        (lambda run: cut(directory_of(run, PLAIN).history_path), "plain: the history does not come to its end"),
+    ],
+)
+def test_what_shows_nothing_is_unknown(run: Path, change: Change, reason: str) -> None:
+    change(run)
+    results = judge(run)
+    assert results.verdict is Verdict.UNKNOWN
+    assert any(one.startswith(reason) for one in results.reasons), results.reasons
 
 
 def test_a_call_made_again_by_one_run_of_a_step_is_told_apart(run: Path) -> None:
-    calls = [one for pair in ((one, one) for one in runs.calls_of(PLAIN)) for one in pair]
-    runs.write_journal(directory_of(run, PLAIN), runs.journal(calls))
+    called(PLAIN, lambda calls: [one for call in calls for one in (call, call)])(run)
     plain = judge(run).way(PLAIN.name)
     assert (plain.doubled_by_replay, plain.doubled_by_retry) == (3, plain.asked + 3)
 

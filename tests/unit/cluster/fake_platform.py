@@ -87,9 +87,10 @@ class FakePlatform:
             raise NoProcessError(f"pod {pod} cannot be entered")
         return session
 
-    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> None:
+    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> int:
         self.done.append(("delete", name, uid, grace_s))
         self.on_delete()
+        return 1_750_000_000_456
 
     @contextmanager
     def gives_up(self, on: str | None = None) -> Iterator[None]:

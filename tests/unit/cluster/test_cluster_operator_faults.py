@@ -195,11 +195,18 @@ def test_where_no_driver_follows_the_operator_lives(world: World, monkeypatch: p
     assert "operator" not in world.order
 
 
-def test_an_operator_that_finds_back_is_left_alone(world: World) -> None:
+@pytest.mark.parametrize(
+    ("states", "ends"),
+    [(["PENDING_RERUN", "PENDING_RERUN", "SUBMITTED"], False), (["PENDING_RERUN"], True)],
+    ids=["the operator finds back", "the run ends"],
+)
+def test_an_application_that_needs_it_no_more_is_left_alone(world: World, states: list[str], *, ends: bool) -> None:
     comes(world)
-    world.platform.states = ["PENDING_RERUN", "PENDING_RERUN", "SUBMITTED"]
+    world.platform.states = states
     fault = world.at_submission()
     fault.strike({})
+    if ends:
+        world.ended.set()
     fault.endure()
     fault.heal()
     assert not [one for one in world.platform.done if one[0] in ("delete", "patch")]
@@ -231,14 +238,3 @@ def test_as_long_as_the_pod_is_there_the_object_is_not_touched(world: World) -> 
     with world.platform.gives_up("pod uc-driver to be gone"):
         fault.heal()
     assert not [one for one in world.platform.done if one[0] == "patch"]
-
-
-def test_a_run_that_ends_heals_no_application_of_its_own(world: World) -> None:
-    comes(world)
-    world.platform.states = ["PENDING_RERUN"]
-    fault = world.at_submission()
-    fault.strike({})
-    world.ended.set()
-    fault.endure()
-    fault.heal()
-    assert not [one for one in world.platform.done if one[0] in ("delete", "patch")]

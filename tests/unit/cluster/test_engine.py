@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -73,18 +73,14 @@ def test_an_engine_that_does_not_answer_is_none(found: FakeDocker) -> None:
     assert running() is None
 
 
-def test_our_own_engine_comes_before_the_machines(found: FakeDocker) -> None:
+@pytest.mark.parametrize("answers", [True, False])
+def test_our_own_engine_comes_before_the_machines_where_it_answers_on_its_socket(
+    found: FakeDocker, *, answers: bool
+) -> None:
     engine.RUN.mkdir()
     (engine.RUN / "docker.sock").touch()
-    found.answers({"--host*version*": "echo 20.10.24", "version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, f"unix://{engine.RUN / 'docker.sock'}")
-
-
-def test_a_socket_that_our_engine_left_behind_is_not_an_engine(found: FakeDocker) -> None:
-    engine.RUN.mkdir()
-    (engine.RUN / "docker.sock").touch()
-    found.answers({"--host*": "exit 1", "version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, None)
+    found.answers({"--host*version*": "echo 20.10.24" if answers else "exit 1", "version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, f"unix://{engine.RUN / 'docker.sock'}" if answers else None)
 
 
 @pytest.mark.parametrize(("version", "suits"), [("20.10.0", True), ("20.9.9", False), ("19.03.15", False)])
@@ -261,35 +257,29 @@ def test_a_process_that_got_the_daemons_number_is_left_alone_and_so_are_the_rule
     assert not state.packet_filter.exists()
 
 
-def test_a_snapshot_of_another_boot_is_thrown_away_and_changes_nothing(
-    state: StateDirectory, undone: list[str], tmp_path: Path
-) -> None:
-    with _daemon(state, tmp_path / "system" / "dockerd"):
-        (tmp_path / "boot").write_text("the next boot\n")
-        assert stop(state)
-    assert undone == []
-    assert not state.packet_filter.exists()
+def _snapshot_of_another_engine(state: StateDirectory, process: subprocess.Popen[bytes], _: Path) -> None:
+    replace(firewall.Snapshot.take(), engine=(process.pid, 1)).write(state.packet_filter)
 
 
-def test_a_snapshot_of_another_engine_is_thrown_away_and_changes_nothing(
-    state: StateDirectory, undone: list[str], tmp_path: Path
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda _, __, boot: boot.write_text("the next boot\n"),
+        _snapshot_of_another_engine,
+        lambda _, process, __: (process.kill(), process.wait()),
+    ],
+    ids=["another boot", "another engine", "one that died on its own"],
+)
+def test_a_snapshot_of_another_time_or_engine_is_thrown_away_and_changes_nothing(
+    state: StateDirectory, undone: list[str], tmp_path: Path, meanwhile: Callable[..., object]
 ) -> None:
+    """What one that died had added cannot be told from what others did."""
     with _daemon(state, tmp_path / "system" / "dockerd") as process:
-        replace(firewall.Snapshot.take(), engine=(process.pid, 1)).write(state.packet_filter)
+        meanwhile(state, process, tmp_path / "boot")
         assert stop(state)
         assert process.poll() is not None
     assert undone == []
     assert not state.packet_filter.exists()
-
-
-def test_what_an_engine_added_that_died_on_its_own_is_not_told_from_others(
-    state: StateDirectory, undone: list[str], tmp_path: Path
-) -> None:
-    with _daemon(state, tmp_path / "system" / "dockerd") as process:
-        process.kill()
-        process.wait()
-        assert stop(state)
-    assert undone == []
 
 
 def test_a_snapshot_of_a_former_version_names_no_boot_and_changes_nothing(

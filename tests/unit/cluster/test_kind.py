@@ -72,20 +72,16 @@ def test_our_node_image_brings_its_images_and_its_pod_network() -> None:
     assert cluster["dns"] == {"imageTag": f"v{COREDNS}"}
     assert set(second) == {"KubeletConfiguration"}
     assert first["KubeletConfiguration"] == second["KubeletConfiguration"]
+    assert first["KubeletConfiguration"]["cgroupDriver"] == "cgroupfs", "as containerd of the image does"
 
 
-def test_kinds_own_node_image_keeps_its_network_and_images() -> None:
+def test_kinds_own_node_image_keeps_its_network_images_and_groups_of_processes() -> None:
     made = configuration(1, published=True)
     assert made["networking"]["disableDefaultCNI"] is False
-    assert set(_patches(made["nodes"][0])) == {"KubeletConfiguration"}
-
-
-def test_kubelet_groups_processes_as_the_images_containerd_does() -> None:
-    ours, theirs = (_patches(configuration(1, published=one)["nodes"][0]) for one in (False, True))
-    assert ours["KubeletConfiguration"]["cgroupDriver"] == "cgroupfs"
-    # kind's is the one of systemd, in its image and by default.
-    assert "cgroupDriver" not in theirs["KubeletConfiguration"]
-    assert theirs["KubeletConfiguration"]["failCgroupV1"] is False
+    patches = _patches(made["nodes"][0])
+    assert set(patches) == {"KubeletConfiguration"}
+    assert "cgroupDriver" not in patches["KubeletConfiguration"], "kind's is the one of systemd, by default too"
+    assert patches["KubeletConfiguration"]["failCgroupV1"] is False
 
 
 def test_the_control_plane_takes_pods_also_where_there_are_workers() -> None:
@@ -118,22 +114,16 @@ def test_nodes_are_read_with_their_states(kind: Kind, docker: FakeDocker) -> Non
     assert "--all" in docker.calls[-1]
 
 
+@pytest.mark.parametrize("published", [False, True])
 def test_a_cluster_is_made_on_a_network_of_its_own_from_the_image(
-    kind: Kind, docker: FakeDocker, console: Console, tmp_path: Path
+    kind: Kind, docker: FakeDocker, console: Console, tmp_path: Path, *, published: bool
 ) -> None:
-    kind.create("node:1", 2, console)
+    kind.create("node:1", 2, console, published=published)
     assert any(f"bridge.name={BRIDGE}" in call and call.startswith("network create") for call in docker.calls)
     (call,) = (tmp_path / "kind-calls").read_text().splitlines()
     assert call.startswith(f"create cluster --name {NAME} --image node:1 --config -")
-    assert yaml.safe_load((tmp_path / "kind-in").read_text()) == configuration(2)
+    assert yaml.safe_load((tmp_path / "kind-in").read_text()) == configuration(2, published=published)
     assert (tmp_path / "kind-env").read_text() == f"{NAME} {tmp_path / 'kubeconfig'}\n"
-
-
-def test_a_cluster_of_a_published_image_keeps_what_the_image_brings(
-    kind: Kind, console: Console, tmp_path: Path
-) -> None:
-    kind.create("kindest/node:1", 1, console, published=True)
-    assert yaml.safe_load((tmp_path / "kind-in").read_text()) == configuration(1, published=True)
 
 
 def test_a_network_that_is_there_is_made_anew_with_our_bridge(kind: Kind, docker: FakeDocker, console: Console) -> None:

@@ -27,12 +27,11 @@ from tests.unit.toolchain.fake_programs import program
 NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
 
 
-@pytest.fixture
-def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
-    return cast(Builder, SimpleNamespace(node=lambda: "node:1"))
+BUILDER = cast(Builder, SimpleNamespace(node=lambda: "node:1"))
+NO_BUILDER = cast(Builder, SimpleNamespace(node=lambda: pytest.fail("built")))
 
 
-def _cluster(ours: Lifecycle, kind: FakeKind, builder: Builder, nodes: int = 1, brokers: int = 1) -> None:
+def _cluster(ours: Lifecycle, kind: FakeKind, nodes: int = 1, brokers: int = 1, builder: Builder = BUILDER) -> None:
     ours._cluster(cast(Kind, kind), builder, nodes, brokers)
 
 
@@ -46,9 +45,9 @@ def test_a_profile_without_a_cluster_of_its_own_is_refused_before_anything_is_do
         ours.up(NO_TOOLCHAIN, "production")
 
 
-def test_the_first_cluster_is_made_and_recorded_as_ready(ours: Lifecycle, builder: Builder) -> None:
+def test_the_first_cluster_is_made_and_recorded_as_ready(ours: Lifecycle) -> None:
     kind = FakeKind()
-    _cluster(ours, kind, builder, 2)
+    _cluster(ours, kind, 2)
     assert kind.done == ["create 2 from node:1"]
     assert Record.read(ours.state.record) == Record("ready", "node:1", 2)
 
@@ -62,12 +61,9 @@ def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     return connected
 
 
-NO_BUILDER = cast(Builder, SimpleNamespace(node=lambda: pytest.fail("built")))
-
-
 def test_a_published_node_image_is_used_as_it_is_and_none_is_built(ours: Lifecycle, published: dict[str, bool]) -> None:
     kind = FakeKind()
-    _cluster(ours, kind, NO_BUILDER)
+    _cluster(ours, kind, builder=NO_BUILDER)
     assert kind.done == ["create 1 from kindest/node:1, published"]
     assert published == {"published": True}
     assert Record.read(ours.state.record) == Record("ready", "kindest/node:1", 1, published=True)
@@ -77,26 +73,26 @@ def test_a_published_node_image_that_does_not_start_is_an_error_with_the_way_out
     ours: Lifecycle, published: dict[str, bool], said: io.StringIO
 ) -> None:
     with pytest.raises(EngineError, match="kubelet is not running"):
-        _cluster(ours, FakeKind(fails=True), NO_BUILDER)
+        _cluster(ours, FakeKind(fails=True), builder=NO_BUILDER)
     assert f"{node_image.SETTING}=own" in said.getvalue()
     assert not ours.state.record.exists()
 
 
 @pytest.mark.parametrize("first", ["kindest/node:1", None])
 def test_a_cluster_stays_with_its_node_image_whatever_the_answer_is_later(
-    first: str | None, ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
+    first: str | None, ours: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = FakeKind()
     monkeypatch.setattr(node_image, "published", lambda *_: first)
-    _cluster(ours, kind, builder)
+    _cluster(ours, kind)
     made, record = list(kind.done), Record.read(ours.state.record)
     monkeypatch.setattr(node_image, "published", lambda *_: pytest.fail("a cluster that is there asks nobody"))
-    _cluster(ours, kind, builder)
+    _cluster(ours, kind)
     assert (kind.done, Record.read(ours.state.record)) == (made, record)
 
 
 def test_a_node_image_that_was_asked_for_in_vain_is_refused_before_anything_is_changed(
-    ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ours: Lifecycle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = tmp_path / "checkout" / "Pulumi.laptop.yaml"
     settings.touch()
@@ -104,39 +100,37 @@ def test_a_node_image_that_was_asked_for_in_vain_is_refused_before_anything_is_c
     kind = FakeKind({"node0": "running"})
     monkeypatch.setattr(node_image, "published", refusing("cannot be used"))
     with pytest.raises(EngineError, match="cannot be used"):
-        _cluster(ours, kind, builder)
+        _cluster(ours, kind)
     assert kind.done == []
     assert settings.exists()
 
 
-def test_while_it_is_being_made_the_record_says_so(
-    ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_it_is_being_made_the_record_says_so(ours: Lifecycle, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(network, "connect", killed)
     kind = FakeKind()
     with pytest.raises(KeyboardInterrupt):
-        _cluster(ours, kind, builder)
+        _cluster(ours, kind)
     assert Record.read(ours.state.record) == Record("creating", "node:1", 1)
     monkeypatch.setattr(network, "connect", lambda *_, **__: None)
-    _cluster(ours, kind, builder)
+    _cluster(ours, kind)
     assert kind.done == ["create 1 from node:1", "delete", "create 1 from node:1"]
 
 
-def test_a_cluster_that_could_not_be_made_is_removed_with_its_record(ours: Lifecycle, builder: Builder) -> None:
+def test_a_cluster_that_could_not_be_made_is_removed_with_its_record(ours: Lifecycle) -> None:
     kind = FakeKind(fails=True)
     with pytest.raises(EngineError, match="kubelet is not running"):
-        _cluster(ours, kind, builder)
+        _cluster(ours, kind)
     assert kind.done[-1] == "delete"
     assert not ours.state.record.exists()
 
 
-def test_somebody_elses_cluster_is_neither_used_nor_deleted(ours: Lifecycle, builder: Builder) -> None:
+def test_somebody_elses_cluster_is_neither_used_nor_deleted(ours: Lifecycle) -> None:
     kind = FakeKind({"node0": "running"})
     with pytest.raises(EngineError, match="kind delete cluster --name effectively-once") as caught:
-        _cluster(ours, kind, builder)
+        _cluster(ours, kind)
     assert str(ours.state.root) in str(caught.value)
     assert kind.done == []
 
@@ -149,13 +143,13 @@ def test_somebody_elses_cluster_is_neither_used_nor_deleted(ours: Lifecycle, bui
     ],
 )
 def test_another_shape_is_refused_with_the_way_out(
-    ours: Lifecycle, builder: Builder, first: tuple[int, int], then: tuple[int, int], says: str
+    ours: Lifecycle, first: tuple[int, int], then: tuple[int, int], says: str
 ) -> None:
     kind = FakeKind()
-    _cluster(ours, kind, builder, *first)
-    _cluster(ours, kind, builder, *first)
+    _cluster(ours, kind, *first)
+    _cluster(ours, kind, *first)
     with pytest.raises(EngineError, match=says):
-        _cluster(ours, kind, builder, *then)
+        _cluster(ours, kind, *then)
     assert kind.done == ["create 1 from node:1"]
 
 
@@ -165,26 +159,24 @@ def test_every_profile_has_the_brokers_that_its_cluster_is_made_for() -> None:
     }
 
 
-def test_a_new_cluster_starts_without_what_pulumi_knew_of_the_former_one(
-    ours: Lifecycle, builder: Builder, tmp_path: Path
-) -> None:
+def test_a_new_cluster_starts_without_what_pulumi_knew_of_the_former_one(ours: Lifecycle, tmp_path: Path) -> None:
     settings = tmp_path / "checkout" / "Pulumi.laptop.yaml"
     settings.write_text("of the former cluster")
     kind = FakeKind()
-    _cluster(ours, kind, builder)
+    _cluster(ours, kind)
     assert not settings.exists()
     settings.write_text("of this cluster")
-    _cluster(ours, kind, builder)
+    _cluster(ours, kind)
     assert settings.read_text() == "of this cluster"
 
 
 def test_a_port_that_is_taken_is_named_before_anything_is_made(
-    ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
+    ours: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(needs, "require_ports", refusing("port 12092 on 127.0.0.1 is taken"))
     kind = FakeKind()
     with pytest.raises(EngineError, match="port 12092"):
-        _cluster(ours, kind, builder)
+        _cluster(ours, kind)
     assert kind.done == []
     assert not ours.state.record.exists()
 
@@ -283,7 +275,7 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     assert needed == [DEPLOYING], "images for another cluster build nothing that makes one here"
     assert f"300 MiB  {reference}" in said.getvalue()
     written = ours.state.pushed_images if push else ours.state.images
-    assert json.loads(written.read_text()) == {"spark": reference, "wheel-digest": "abc"}
+    assert json.loads(written.read_text()) == {"spark": reference}
     # What the cluster of this machine runs does not change what others pull, nor the other way round.
     assert ours.state.images.exists() != bool(push)
 

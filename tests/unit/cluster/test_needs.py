@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,28 +64,27 @@ def test_an_engine_that_is_too_old_is_told_not_raised(tmp_path: Path, monkeypatc
     assert facts.disk_free_bytes > 0
 
 
-def test_a_port_that_somebody_listens_on_is_taken() -> None:
+@contextmanager
+def listening() -> Iterator[tuple[str, int]]:
+    """Address of somebody who listens for the time of the block."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         one.listen()
-        port = one.getsockname()[1]
-        assert needs.port_taken(port)
+        yield one.getsockname()
+
+
+def test_a_port_is_taken_that_somebody_listens_on_or_has_an_outgoing_connection_from() -> None:
+    with listening() as at:
+        assert needs.port_taken(at[1])
+        with socket.create_connection(at) as one:
+            assert needs.port_taken(one.getsockname()[1])
+    with listening() as (_, port):
+        pass
     assert not needs.port_taken(port)
 
 
-def test_the_port_of_an_outgoing_connection_is_taken() -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        with socket.create_connection(server.getsockname()) as one:
-            assert needs.port_taken(one.getsockname()[1])
-
-
 def test_a_port_that_is_taken_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        one.listen()
-        port = one.getsockname()[1]
+    with listening() as (_, port):
         monkeypatch.setattr(needs, "API_PORT", 0)
         monkeypatch.setattr(needs, "PORTS", {port: 30092})
         with pytest.raises(EngineError, match=rf"port {port} on 127\.0\.0\.1 is taken.*sport = :{port}"):

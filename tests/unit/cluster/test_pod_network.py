@@ -128,6 +128,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 PEER = [Address("10.96.0.12"), Address("10.244.1.7")]
 MARK = mark_of("r-20261122-1", 3)
 WANTED = rules(PEER, (INPUT, OUTPUT), MARK)
+BOTH = pytest.mark.parametrize("number", [POD, NODE], ids=["of a pod", "of a node"])
+
+
+def found(world: World, number: int) -> Netns:
+    return world.network.of("n", "c-pod") if number == POD else world.network.of_node("n")
 
 
 def test_a_rule_drops_what_comes_from_a_peer_or_goes_to_it_and_names_the_run() -> None:
@@ -167,21 +172,20 @@ def test_who_has_the_nodes_network_or_another_process_by_now_is_not_cut_off(
         world.network.of("n", container)
 
 
-def test_rules_are_made_in_the_pods_namespace_counted_and_removed(world: World) -> None:
-    netns = world.network.of("n", "c-pod")
+@BOTH
+def test_rules_are_made_in_the_namespace_that_is_meant_counted_and_removed(world: World, number: int) -> None:
+    netns = found(world, number)
     world.network.drop(netns, WANTED, MARK, 600)
-    assert world.chain(POD, INPUT) == [f"0 0 -s {ip} -m comment --comment {MARK} -j DROP" for ip in PEERS_LAST_FIRST]
-    assert world.chain(POD, OUTPUT) == [f"0 0 -d {ip} -m comment --comment {MARK} -j DROP" for ip in PEERS_LAST_FIRST]
-    world.hit(POD, INPUT, 2, 3)
-    world.hit(POD, OUTPUT, 4, 0)
+    for chain, option in ((INPUT, "-s"), (OUTPUT, "-d")):
+        last_first = [f"0 0 {option} {one.ip} -m comment --comment {MARK} -j DROP" for one in PEER[::-1]]
+        assert world.chain(number, chain) == last_first
+    world.hit(number, INPUT, 2, 3)
+    world.hit(number, OUTPUT, 4, 0)
     assert world.network.count(netns, MARK) == {INPUT: 5, OUTPUT: 4}
     assert world.network.remove(netns, MARK) == {INPUT: 5, OUTPUT: 4}
-    assert world.chain(POD, INPUT) == world.chain(POD, OUTPUT) == []
+    assert world.chain(number, INPUT) == world.chain(number, OUTPUT) == []
     assert world.network.remove(netns, MARK) == {}
-    assert {line.split()[0] for line in world.asked} == {f"net:[{POD}]"}, "nowhere else"
-
-
-PEERS_LAST_FIRST = [one.ip for one in PEER[::-1]]
+    assert {line.split()[0] for line in world.asked} == {f"net:[{number}]"}, "nowhere else"
 
 
 def test_rules_of_others_stay_and_are_not_counted(world: World) -> None:
@@ -222,23 +226,6 @@ def test_the_nodes_own_namespace_is_refused_whoever_asks_for_it(world: World) ->
     assert world.asked == []
 
 
-def test_a_node_has_rules_of_its_own_where_that_is_asked_for_by_name(world: World) -> None:
-    netns = world.network.of_node("n")
-    world.network.drop(netns, WANTED, MARK, 600)
-    world.hit(NODE, INPUT, 2, 3)
-    assert world.network.count(netns, MARK) == {INPUT: 5, OUTPUT: 0}
-    assert world.network.remove(netns, MARK) == {INPUT: 5, OUTPUT: 0}
-    assert world.chain(NODE, INPUT) == world.chain(NODE, OUTPUT) == []
-    assert {line.split()[0] for line in world.asked} == {f"net:[{NODE}]"}, "in no pod"
-
-
-def test_a_node_removes_its_own_rules_too_when_nobody_does(world: World) -> None:
-    (world.state / "later").touch()
-    world.network.drop(world.network.of_node("n"), WANTED, MARK, 0.5)
-    assert len(world.chain(NODE, INPUT)) == len(PEER)
-    soon("the rules to be gone", lambda: not world.chain(NODE, INPUT) and not world.chain(NODE, OUTPUT))
-
-
 def test_a_node_with_the_network_of_this_machine_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NETNS", str(Path("/proc/self/ns/net").readlink()))
     with pytest.raises(NoProcessError, match="node n has the network of this machine"):
@@ -265,29 +252,30 @@ def test_a_rule_that_is_refused_is_an_error_that_says_why(world: World) -> None:
         world.network.remove(netns, MARK)
 
 
-def test_the_node_itself_removes_what_nobody_does(world: World) -> None:
-    netns = world.network.of("n", "c-pod")
+@BOTH
+def test_the_node_removes_what_nobody_does(world: World, number: int) -> None:
     (world.state / "later").touch()
-    world.network.drop(netns, WANTED, MARK, 0.5)
-    assert len(world.chain(POD, INPUT)) == len(PEER)
-    soon("the rules to be gone", lambda: not world.chain(POD, INPUT) and not world.chain(POD, OUTPUT))
+    world.network.drop(found(world, number), WANTED, MARK, 0.5)
+    assert len(world.chain(number, INPUT)) == len(PEER)
+    soon("the rules to be gone", lambda: not world.chain(number, INPUT) and not world.chain(number, OUTPUT))
 
 
 def test_what_a_killed_run_left_is_removed_from_node_and_pods_and_nothing_else(world: World) -> None:
+    def leave(netns: Netns, chain: str, run: str) -> None:
+        world.network.drop(netns, rules(PEER[:1], (chain,), mark_of(run, 12)), mark_of(run, 12), 600)
+
     world.process(14, POD, "another of the pod")
-    for number, container in ((POD, "c-pod"), (OTHER, "c-another")):
-        world.network.drop(Netns("n", number), rules(PEER[:1], (INPUT,), mark_of("r-7", 1)), mark_of("r-7", 1), 600)
-        assert container
-    world.network.drop(Netns("n", POD), rules(PEER[:1], (OUTPUT,), mark_of("r-8-9", 12)), mark_of("r-8-9", 12), 600)
-    foreign = world.state / f"net:[{POD}].{INPUT}"
-    foreign.write_text(foreign.read_text() + "5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP\n")
-    world.network.drop(world.network.of_node("n"), rules(PEER[:1], (INPUT,), mark_of("r-9", 2)), mark_of("r-9", 2), 600)
-    of_node = world.state / f"net:[{NODE}].{INPUT}"
-    of_node.write_text(of_node.read_text() + "5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP\n")
+    leave(Netns("n", POD), INPUT, "r-7")
+    leave(Netns("n", OTHER), INPUT, "r-7")
+    leave(Netns("n", POD), OUTPUT, "r-8-9")
+    leave(world.network.of_node("n"), INPUT, "r-9")
+    foreign = "5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP"
+    for number in (POD, NODE):
+        with (world.state / f"net:[{number}].{INPUT}").open("a") as rules_there:
+            rules_there.write(f"{foreign}\n")
     assert world.network.sweep("n") == {"r-7": 2, "r-8-9": 1, "r-9": 1}
-    assert world.chain(POD, INPUT) == ["5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP"]
+    assert world.chain(POD, INPUT) == world.chain(NODE, INPUT) == [foreign]
     assert world.chain(POD, OUTPUT) == world.chain(OTHER, INPUT) == []
-    assert world.chain(NODE, INPUT) == ["5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP"]
     assert world.network.sweep("n") == {}
 
 

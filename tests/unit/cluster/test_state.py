@@ -22,13 +22,6 @@ from infra.toolchain.cache import cache_root
 from tests.unit.toolchain.fake_programs import program
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> StateDirectory:
-    made = StateDirectory(tmp_path / "state")
-    made.make()
-    return made
-
-
 @pytest.mark.parametrize(
     ("env", "root"),
     [

@@ -14,14 +14,7 @@ from effectively_once_jobs.fraud.transaction import AHEAD_MS, Refusal, Transacti
 from tests.harness.fraud import truth
 
 NOW_MS, WINDOW_MS = 1_800_000_000_000, 1_000
-GOOD: dict[str, Any] = {
-    "id": "t1",
-    "card": "c1",
-    "amount_cents": 100,
-    "event_time_ms": NOW_MS,
-    "x_m": 0,
-    "y_m": 0,
-}
+GOOD: dict[str, Any] = {"id": "t1", "card": "c1", "amount_cents": 100, "event_time_ms": NOW_MS, "x_m": 0, "y_m": 0}
 
 
 def made(offset: int, **changes: Any) -> Transaction:
@@ -34,14 +27,8 @@ def test_the_average_ticket_is_judged_from_the_third_transaction_on() -> None:
     few = [made(1, amount_cents=100), made(2, amount_cents=100)]
     assert average(few, made(9, amount_cents=10**6)) == 0
     before = [*few, made(3, amount_cents=100)]
-    assert [average(before, made(9, amount_cents=amount)) for amount in (100, 200, 280, 600, 1_000, 10**6)] == [
-        0,
-        0,
-        10,
-        50,
-        100,
-        100,
-    ]
+    points = [average(before, made(9, amount_cents=amount)) for amount in (100, 200, 280, 600, 1_000, 10**6)]
+    assert points == [0, 0, 10, 50, 100, 100]
 
 
 def test_the_count_gives_twenty_points_for_each_transaction_beyond_the_fifth() -> None:
@@ -71,17 +58,8 @@ def test_points_are_those_of_a_plain_recomputation_and_of_an_analyzer_that_began
     at, ones = NOW_MS, []
     for offset, (apart, card, id_, amount, x) in enumerate(drawn):
         at += apart
-        ones.append(
-            made(
-                offset,
-                id=f"i{card}-{id_}",
-                card=f"c{card}",
-                amount_cents=amount,
-                x_m=x,
-                arrived_ms=at,
-                event_time_ms=at - x % 7,
-            )
-        )
+        fields = {"id": f"i{card}-{id_}", "card": f"c{card}", "amount_cents": amount, "x_m": x}
+        ones.append(made(offset, **fields, arrived_ms=at, event_time_ms=at - x % 7))
     whole = Analyzer(ANALYZERS[name], WINDOW_MS)
     found = [whole.score(one) for one in ones]
     sends = [
@@ -89,16 +67,7 @@ def test_points_are_those_of_a_plain_recomputation_and_of_an_analyzer_that_began
             "partition": 0,
             "offset": one.place[1],
             "arrived_ms": one.arrived_ms,
-            "payload": orjson.dumps(
-                {
-                    "id": one.id,
-                    "card": one.card,
-                    "amount_cents": one.amount_cents,
-                    "event_time_ms": one.event_time_ms,
-                    "x_m": one.x_m,
-                    "y_m": one.y_m,
-                }
-            ).decode(),
+            "payload": orjson.dumps({name: getattr(one, name) for name in GOOD}).decode(),
         }
         for one in ones
     ]

@@ -11,6 +11,16 @@ from tests.harness.fraud.results import EDGES_MS, FraudResults
 from tests.harness.results import Verdict
 
 
+def away(restarted_at: int, **changes: object) -> dict[str, object]:
+    """A kill of the store, which was away until then."""
+    processes = {"process_before": "1@1", "process_after": "2@2"}
+    return {"target": "store", "injected_at": 10_000, "restarted_at": restarted_at, **processes, **changes}
+
+
+def waited(arrived_ms: int, committed_ms: int) -> list[dict[str, object]]:
+    return [{"arrived_ms": arrived_ms, "committed_ms": committed_ms, "missing": []}]
+
+
 def test_percentiles_are_values_that_were_measured() -> None:
     found = latency([float(n) for n in range(1, 1_001)], 20)
     assert found is not None
@@ -42,42 +52,20 @@ def test_an_arm_is_measured_without_its_first_decisions_and_a_refused_one_says_w
 
 
 def test_a_store_that_nobody_missed_was_not_hit() -> None:
-    fault = {
-        "target": "store",
-        "injected_at": 10_000,
-        "restarted_at": 13_000,
-        "process_before": "1@1",
-        "process_after": "2@2",
-    }
-    at_once = [{"arrived_ms": 10_100, "committed_ms": 10_106, "missing": []}]
-    held = [{"arrived_ms": 10_100, "committed_ms": 13_050, "missing": []}]
-    short = [{"arrived_ms": 12_900, "committed_ms": 13_050, "missing": []}]
-    assert [kill(fault, 0, rows).hit for rows in (at_once, held, short)] == [False, True, False]
-    assert not kill({**fault, "process_after": None}, 0, held).hit
+    at_once, held, short = waited(10_100, 10_106), waited(10_100, 13_050), waited(12_900, 13_050)
+    assert [kill(away(13_000), 0, rows).hit for rows in (at_once, held, short)] == [False, True, False]
+    assert not kill(away(13_000, process_after=None), 0, held).hit
 
 
 def test_a_store_that_was_away_for_a_moment_is_seen_by_what_waited_for_half_of_it() -> None:
-    fault = {
-        "target": "store",
-        "injected_at": 10_000,
-        "restarted_at": 10_600,
-        "process_before": "1",
-        "process_after": "2",
-    }
-    seen = kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_700, "missing": []}])
+    seen = kill(away(10_600), 0, waited(10_100, 10_700))
     assert (seen.hit, seen.away_s) == (True, 0.7)
-    assert not kill(fault, 0, [{"arrived_ms": 10_500, "committed_ms": 10_700, "missing": []}]).hit
-    assert not kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_590, "missing": []}]).hit
+    assert not kill(away(10_600), 0, waited(10_500, 10_700)).hit
+    assert not kill(away(10_600), 0, waited(10_100, 10_590)).hit
 
 
 def test_what_was_held_is_told_of_the_absence_alone() -> None:
-    fault = {
-        "target": "store",
-        "injected_at": 10_000,
-        "restarted_at": 70_000,
-        "process_before": "1",
-        "process_after": "2",
-    }
+    fault = away(70_000)
     told = [
         {"event": "role", "t": t, "state": "counts", "held": held}
         for t, held in ((9_000, 900), (20_000, 40), (69_500, 77), (70_100, 800))

@@ -37,22 +37,20 @@ def of(change: dict[str, Any], at: int = 3) -> Callable[[list[Row]], object]:
     return lambda found: found[at].update(change)
 
 
+def waited(found: list[Row]) -> None:
+    """What an analyzer had not answered was not decided without it."""
+    for one in found:
+        if one["missing"] == [VICTIM]:
+            one["committed_ms"] = one["arrived_ms"] + 10_000
+
+
 def held(run: Path, number: int) -> None:
     """Have the aggregator tell during the store's absence how many it holds."""
 
     def change(found: list[Row]) -> None:
         fall = next(one for one in found if one["event"] == "fault" and one["target"] == STORE)
-        found.insert(
-            found.index(fall),
-            {
-                **fall,
-                "event": "role",
-                "role": "aggregator",
-                "state": "counts",
-                "t": fall["t"] + 1,
-                "held": number,
-            },
-        )
+        told = {"event": "role", "role": "aggregator", "state": "counts", "t": fall["t"] + 1, "held": number}
+        found.insert(found.index(fall), {**fall, **told})
 
     events(run, change)
 
@@ -107,15 +105,7 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
         (rows(ASKED, of({"status": 200}, 3)), "the presenter answered 200 and not 400"),
         (rows(ASKED, of({"status": 404, "store": BACK}, 0)), "the presenter answered 404 and not 200"),
         (lambda run: held(run, HELD_MAX + TAKEN), "20501 records were held while the store was away"),
-        (
-            rows(
-                DECISIONS,
-                lambda found: [
-                    one.update(committed_ms=one["arrived_ms"] + 10_000) for one in found if one["missing"] == [VICTIM]
-                ],
-            ),
-            f"decisions waited for the analyzer {VICTIM}",
-        ),
+        (rows(DECISIONS, waited), f"decisions waited for the analyzer {VICTIM}"),
     ],
 )
 def test_what_refutes_it_is_told(run: Path, change: Change, reason: str) -> None:
@@ -123,6 +113,14 @@ def test_what_refutes_it_is_told(run: Path, change: Change, reason: str) -> None
     results = judge(run)
     assert results.verdict is Verdict.FAIL
     assert any(re.search(reason, one) for one in results.reasons), results.reasons
+
+
+def fault_of(found: list[Row]) -> Row:
+    return next(one for one in found if one["event"] == "fault")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
 def faults(change: Callable[[Row], object], target: str) -> Change:
@@ -138,19 +136,11 @@ def faults(change: Callable[[Row], object], target: str) -> Change:
         (faults(lambda one: one.update(process_after=None), STORE), "the kill of store cannot"),
         (faults(lambda one: one.update(injected_at=5, restarted_at=6), STORE), "the kill of store cannot"),
         (faults(lambda one: one.update(injected_at=5, replaced_at=6), VICTIM), f"the kill of {VICTIM} cannot"),
-        (
-            lambda run: events(run, lambda found: found.remove(next(one for one in found if one["event"] == "fault"))),
-            "2 of 3 kills hit",
-        ),
+        (lambda run: events(run, lambda found: found.remove(fault_of(found))), "2 of 3 kills hit"),
         (lambda run: (run / "sent.jsonl").write_bytes((run / "sent.jsonl").read_bytes()[:-20]), "truncated|not JSON"),
         (rows("sent", lambda found: found.pop()), "of 900|records were acknowledged"),
         (lambda run: (run / "observed" / "decisions.jsonl").unlink(), "cannot be read"),
-        (
-            lambda run: (run / "history.jsonl").write_bytes(
-                b"".join((run / "history.jsonl").read_bytes().splitlines(keepends=True)[:-1])
-            ),
-            "does not come to its end",
-        ),
+        (lambda run: cut(run / "history.jsonl"), "does not come to its end"),
         (rows(ASKED, lambda found: found.pop(1)), "was not asked for any decision"),
     ],
 )

@@ -27,16 +27,8 @@ Event = dict[str, Any]
 
 
 def role(name: str, state: str, t: int, pod: str, **fields: Any) -> Event:
-    return {
-        "event": "role",
-        "role": name,
-        "state": state,
-        "t": t,
-        "pid": 9,
-        "pod": pod,
-        "pod_uid": f"u-{pod}",
-        **fields,
-    }
+    who = {"pid": 9, "pod": pod, "pod_uid": f"u-{pod}"}
+    return {"event": "role", "role": name, "state": state, "t": t, **who, **fields}
 
 
 class Drivers:
@@ -139,10 +131,11 @@ def test_an_aggregator_is_back_once_it_has_started(tmp_path: Path) -> None:
     assert (fault["replaced_at"], fault["skipped"]) == (7_000, None)
 
 
-def test_a_role_that_nobody_runs_cannot_be_killed(tmp_path: Path) -> None:
+def test_a_role_that_nobody_runs_cannot_be_killed_and_who_is_no_worker_has_no_name(tmp_path: Path) -> None:
     strike, faults = struck(tmp_path, "count", [], [])
     assert isinstance(strike.error, NoProcessError)
     assert faults == []
+    assert executor_named({"pid": os.getpid()}) is None
 
 
 def test_the_store_is_back_since_the_start_of_the_server_that_answers_then(tmp_path: Path) -> None:
@@ -166,7 +159,3 @@ def test_a_store_is_healed_whatever_goes_wrong_meanwhile(tmp_path: Path) -> None
     assert str(strike.error) == "the presenter is gone"
     assert told == ["arm", "strike", "heal"]
     assert faults == []
-
-
-def test_a_process_that_is_no_worker_of_an_executor_has_no_name() -> None:
-    assert executor_named({"pid": os.getpid()}) is None

@@ -1,4 +1,4 @@
-"""A gateway whose broker is in memory."""
+"""A gateway whose broker is in memory, and the directory of its buffer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ from typing import Any
 import pytest
 
 from effectively_once.gateway import Gateway, sender
+from effectively_once.gateway.buffer import Buffer
+from tests.unit.gateway.buffers import opened
 from tests.unit.gateway.fake_client import FakeBroker
 
 OpenGateway = Callable[..., Gateway]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "buffer"
+
+
+@pytest.fixture
+def buffer(directory: Path) -> Iterator[Buffer]:
+    one = opened(directory)
+    yield one
+    one.close()
 
 
 @pytest.fixture

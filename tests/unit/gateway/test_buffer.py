@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from effectively_once.gateway.buffer import Buffer
 from effectively_once.gateway.errors import BufferDamagedError, BufferFormatError, BufferLockedError
@@ -20,18 +18,6 @@ from tests.unit.gateway.buffers import append, files, opened, read
 from tests.unit.gateway.disks import FullDisk, LyingDisk, StubbornDisk
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "buffer"
-
-
-@pytest.fixture
-def buffer(directory: Path) -> Iterator[Buffer]:
-    one = opened(directory)
-    yield one
-    one.close()
-
-
 def test_what_is_appended_is_read_once_and_again_after_a_new_opening(directory: Path) -> None:
     first = opened(directory)
     append(first, "a", "b")
@@ -39,9 +25,9 @@ def test_what_is_appended_is_read_once_and_again_after_a_new_opening(directory: 
     assert list(read(first).values()) == ["a", "b", "c"]
     assert read(first) == {}
     first.close()
-    second = opened(directory)
-    assert list(read(second).values()) == ["a", "b", "c"]
-    second.close()
+    again = opened(directory)
+    assert list(read(again).values()) == ["a", "b", "c"]
+    again.close()
 
 
 def test_a_record_keeps_every_field(directory: Path, buffer: Buffer) -> None:
@@ -158,19 +144,6 @@ def test_a_disk_that_takes_nothing_back_does_not_bring_a_refused_record_to_the_r
     buffer.close()
 
 
-def test_a_directory_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        opened(tmp_path / "file" / "buffer")
-
-
-def test_a_second_opening_is_refused_until_the_first_is_closed(directory: Path, buffer: Buffer) -> None:
-    with pytest.raises(BufferLockedError, match="process"):
-        opened(directory)
-    buffer.close()
-    opened(directory).close()
-
-
 def test_a_gateway_in_another_process_is_refused_and_one_that_died_is_not_in_the_way(directory: Path) -> None:
     code = (
         "import sys, pathlib, time\n"
@@ -212,23 +185,6 @@ def test_a_buffer_of_a_newer_version_is_refused_and_not_touched(directory: Path)
     with pytest.raises(BufferFormatError, match="format 2"):
         opened(directory)
     assert path.read_bytes() == before
-
-
-@settings(max_examples=60)
-@given(st.lists(st.integers(0, 300), min_size=1, max_size=30), st.integers(0, 30))
-def test_closed_at_any_point_the_unacknowledged_rest_comes_back_in_order(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], acknowledged: int
-) -> None:
-    directory = tmp_path_factory.mktemp("buffer")
-    texts = [f"{number}-" + "x" * size for number, size in enumerate(sizes)]
-    buffer = opened(directory)
-    for text in texts:
-        append(buffer, text)
-    buffer.acknowledge(list(read(buffer))[:acknowledged])
-    buffer.close()
-    again = opened(directory)
-    assert list(read(again).values()) == texts[acknowledged:]
-    again.close()
 
 
 @pytest.mark.parametrize(

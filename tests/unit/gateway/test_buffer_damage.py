@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from effectively_once.gateway.buffer import Buffer
 from effectively_once.gateway.record import Record, RecordId
 from tests.unit.gateway.buffers import append, body, files, opened, read
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "buffer"
-
-
-@pytest.fixture
-def buffer(directory: Path) -> Iterator[Buffer]:
-    one = opened(directory)
-    yield one
-    one.close()
 
 
 def test_torn_at_every_byte_what_was_accepted_before_is_read_and_the_rest_is_reported(directory: Path) -> None:
@@ -150,9 +136,9 @@ def test_a_lost_acknowledged_file_and_lost_segments_never_give_an_ordinal_that_h
     append(again, "c")
     assert list(read(again).values()) == ["c"]
     again.close()
-    third = opened(directory)
-    assert list(read(third).values()) == ["c"]
-    third.close()
+    again = opened(directory)
+    assert list(read(again).values()) == ["c"]
+    again.close()
 
 
 def test_the_ordinal_of_a_file_that_was_put_aside_is_not_used_again(directory: Path) -> None:

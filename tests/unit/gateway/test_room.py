@@ -6,10 +6,11 @@ import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 
-from effectively_once.gateway import BufferDiskError, BufferFullError, GatewayClosedError, Limits, client
+from effectively_once.gateway import BufferDiskError, BufferFullError, Gateway, GatewayClosedError, Limits, client
 from effectively_once.gateway.buffer import Buffer
 from tests.unit.gateway.conftest import OpenGateway
 from tests.unit.gateway.disks import FullDisk
@@ -19,13 +20,24 @@ pytestmark = pytest.mark.timeout(20)  # a put that waits for ever fails, where i
 SMALL = Limits(capacity_bytes=1000, record_bytes_max=500, segment_bytes=1024)
 
 
+@pytest.fixture
+def full(broker: FakeBroker, open_gateway: OpenGateway) -> OpenGateway:
+    """Open a gateway whose bound is reached by two records, which its broker does not answer."""
+
+    def opened(**how: Any) -> Gateway:
+        broker.answers = False
+        gateway = open_gateway(limits=SMALL, **how)
+        gateway.put(b"a" * 400)
+        gateway.put(b"b" * 400)
+        return gateway
+
+    return opened
+
+
 def test_beyond_the_bound_a_put_is_refused_and_accepted_when_there_is_room(
-    broker: FakeBroker, open_gateway: OpenGateway
+    broker: FakeBroker, full: OpenGateway
 ) -> None:
-    broker.answers = False
-    gateway = open_gateway(limits=SMALL)
-    gateway.put(b"a" * 400)
-    gateway.put(b"b" * 400)
+    gateway = full()
     with pytest.raises(BufferFullError, match="1000 may be"):
         gateway.put(b"c" * 400)
     assert gateway.counters.put == 2
@@ -36,11 +48,8 @@ def test_beyond_the_bound_a_put_is_refused_and_accepted_when_there_is_room(
     assert [value[0] for value in broker.values] == ["a", "b", "c"]
 
 
-def test_a_full_buffer_is_still_full_after_a_new_opening(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    broker.answers = False
-    with open_gateway(limits=SMALL) as gateway:
-        gateway.put(b"a" * 400)
-        gateway.put(b"b" * 400)
+def test_a_full_buffer_is_still_full_after_a_new_opening(full: OpenGateway, open_gateway: OpenGateway) -> None:
+    with full() as gateway:
         held = gateway.counters.in_buffer_bytes
         gateway.close(timeout_s=0)
     again = open_gateway(limits=SMALL)
@@ -49,11 +58,8 @@ def test_a_full_buffer_is_still_full_after_a_new_opening(broker: FakeBroker, ope
         again.put(b"c" * 400)
 
 
-def test_by_choice_a_put_waits_for_room(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    broker.answers = False
-    gateway = open_gateway(limits=SMALL, when_full="wait")
-    gateway.put(b"a" * 400)
-    gateway.put(b"b" * 400)
+def test_by_choice_a_put_waits_for_room(broker: FakeBroker, full: OpenGateway) -> None:
+    gateway = full(when_full="wait")
     with pytest.raises(BufferFullError):
         gateway.put(b"c" * 400, timeout_s=0.05)
     with ThreadPoolExecutor(1) as pool:
@@ -66,11 +72,8 @@ def test_by_choice_a_put_waits_for_room(broker: FakeBroker, open_gateway: OpenGa
     assert [value[0] for value in broker.values] == ["a", "b", "d"]
 
 
-def test_a_put_that_waits_for_room_ends_with_the_gateway(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    broker.answers = False
-    gateway = open_gateway(limits=SMALL, when_full="wait")
-    gateway.put(b"a" * 400)
-    gateway.put(b"b" * 400)
+def test_a_put_that_waits_for_room_ends_with_the_gateway(full: OpenGateway) -> None:
+    gateway = full(when_full="wait")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(gateway.put, b"c" * 400)
         with pytest.raises(TimeoutError):

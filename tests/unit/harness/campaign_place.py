@@ -91,9 +91,9 @@ class Place:
         self.campaign.start()
         self.waits()
 
-    def come_by(self) -> None:
+    def come_by(self, planned: PlannedFault = PLANNED) -> None:
         """Begin with one fault, and come by its step."""
-        self.begin(PLANNED)
+        self.begin(planned)
         self.declare(1)
         self.step(1)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.harness.fabricate import fabricate
-from tests.unit.harness.struck import World
+from tests.unit.harness.struck import World, lend
 from tests.unit.harness.tamper import bind, watch
 
 
@@ -25,9 +24,5 @@ def run(pristine: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(pristine, tmp_path / pristine.name))
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """What faults need of a run."""
-    made = World(tmp_path)
-    yield made
-    made.close()
+world = lend(World)
+"""What faults need of a run."""

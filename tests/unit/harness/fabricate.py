@@ -50,15 +50,19 @@ def fabricate(
     without: Container[object] = (),
     repaired: int | None = None,
     divided: int | None = None,
+    abandoned: bool = False,
 ) -> Path:
     """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls.
 
     `without`: what is left out of the records at the bound: -1, 0, 1 (records that many ms behind it), `copies`,
     `others` (ids of another user) or `kept` (what is sent again after the first restart, but for one record).
     `repaired`: an epoch of which one shard showed too little; the next one repairs it.
-    `divided`: an epoch of which one shard takes a third; the next two take the rest.
+    `divided`: an epoch of which one shard takes a third; the next two take the rest. `abandoned`: the first of them was
+    abandoned, and its successor takes it all.
     """
-    _Simulation(run, seed, without, repaired, divided).play(epochs, per_epoch)
+    simulation = _Simulation(run, seed, without, repaired, divided)
+    simulation.abandoned = abandoned
+    simulation.play(epochs, per_epoch)
     return run
 
 
@@ -80,6 +84,7 @@ class _Simulation:
         divided: int | None = None,
     ) -> None:
         self.without, self.repaired, self.divided = without, repaired, divided
+        self.abandoned = False
         self.stopped: Row = {}
         self.reads: Row = {}
         self.shown: list[Row] = []
@@ -310,13 +315,16 @@ class _Simulation:
                 **({"shown": self._pinned()} if self.repaired is not None and (repairs or self.left) else {}),
                 **({"after": after, "reads": self.reads} if after else {}),
                 **({"left": self.stopped} if self.stopped else {}),
-                **({"repairs": number - 1} if repairs else {}),
+                **({"repairs": number - 1} if repairs and not self._gives_up(number) else {}),
+                **({"abandoned": True} if self._gives_up(number) else {}),
             }
         )
 
     def _chain(self, content: Row) -> None:
         number = len(self.chain)
-        record = {"epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": number}
+        # What takes a rest, or was to, is of the batch of the epoch that was divided.
+        batch_id = self.chain[-1]["batch_id"] if "after" in content or "repairs" in content else number
+        record = {"epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": batch_id}
         record |= {"topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark}
         record |= {"shards": SHARDS, "wheel_digest": "w", "settings_digest": "s"}
         self.chain.append({**record, **content})
@@ -339,9 +347,14 @@ class _Simulation:
         """What an epoch takes of its rows, what it leaves to the next one, and where a shard stopped."""
         if number == self.repaired:
             return *self._shown(rows), {}
+        if self._gives_up(number):
+            return [], rows, self.stopped
         if self.divided is not None and number in (self.divided, self.divided + 1):
             return self._part(rows)
         return rows, [], {}
+
+    def _gives_up(self, number: int) -> bool:
+        return self.abandoned and self.divided is not None and number == self.divided + 1
 
     def _part(self, rows: list[Row]) -> tuple[list[Row], list[Row], Row]:
         """See `_share`, of an epoch whose shard 1 takes a third of its rows."""

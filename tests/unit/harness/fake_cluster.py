@@ -131,8 +131,9 @@ class FakeCluster:
     def pods(self, selector: str) -> list[Object]:
         return self.pods_there
 
-    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> None:
+    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> int:
         self.done.append(("delete pod", name, uid, grace_s))
+        return 1_750_000_000_456
 
     def enter(self, name: str, container: str, script: str) -> Any:
         self.done.append(("enter", name, container))

@@ -23,6 +23,7 @@ from tests.harness.workload.gateways import GATEWAYS, Gateways, gateway_of
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.record import Planned, partition_of
 from tests.harness.workload.seeded import closers, in_every_partition
+from tests.unit.harness.epochs import record_of
 
 RATE, EPOCH_MS, AWAY_FROM_S, AWAY_S, AWAY = 250, 1_500, 20, 41, GATEWAYS[1]
 
@@ -110,22 +111,9 @@ class GatewayWorld:
         partition = partition_of(one, PARTITIONS)
         offset, gateway = self._ends[partition], self._gateway(one)
         self._ends[partition] += 1
-        self.sends.append(
-            Send(
-                one.id,
-                one.user,
-                one.event_time_ms,
-                one.crc,
-                one.kind,
-                one.reason,
-                "events",
-                partition,
-                offset,
-                one.value.decode(errors="replace"),
-                "utf-8",
-                gateway,
-            )
-        )
+        told = (one.id, one.user, one.event_time_ms, one.crc, one.kind, one.reason)
+        place, value = ("events", partition, offset), one.value.decode(errors="replace")
+        self.sends.append(Send(*told, *place, value, "utf-8", gateway))
         self.sent_at.append(self.now_ms)
         self.gateways.acknowledged(one, gateway, partition, offset)
 
@@ -145,23 +133,9 @@ class GatewayWorld:
             {name: times[name] != before.get(name) or self._words.get(name) != words.get(name) for name in GATEWAYS}
         )
         clock = self.bends(self.now_ms, Clock(sources=times, released=tuple(sorted(gone))))
-        counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
         ranges = {"events": dict(enumerate(zip(self._read, self._ends, strict=True)))}
         number = len(self.epochs)
-        record = EpochRecord.model_validate(
-            {
-                "epoch": number,
-                "generation": 1,
-                "ranges": ranges,
-                "topic_ids": {},
-                "watermark_ms": None,
-                "shards": 1,
-                "settings_digest": "",
-                "counts": counts,
-                "max_event_time_ms": None,
-                "clock": clock,
-            }
-        )
+        record = record_of(number, ranges=ranges, clock=clock)
         record = record.model_copy(update={"watermark_ms": self._due.due(record)})
         self.epochs.append(record)
         self.events.append({"event": "epoch", "state": "declared", "epoch": number, "t": self.now_ms})

@@ -64,9 +64,12 @@ class Home:
     folder: Path
     codes: list[str] = field(default_factory=lambda: [WITH_CHILD])
     started: list[Child] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """Module and arguments of the last one."""
 
     def start(self, name: str, module: str, arguments: list[str], env: Any = None) -> Child:
         code = self.codes[min(len(self.started), len(self.codes) - 1)]
         child = Child(name, [sys.executable, "-c", code], self.folder / f"{name}.log", cwd=self.folder)
         self.started.append(child)
+        self.words = [module, *arguments]
         return child

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from infra.embedded.process import Child
 from tests.harness.adapters.events import Watch
@@ -52,6 +53,18 @@ class World:
         for one in (*self.children, *(server.child for server in self.servers if server.child)):
             one.kill()
         self.history.close()
+
+
+def lend(kind: Callable[[Path], World]) -> Any:
+    """A fixture `world` of a kind, which is closed after the test."""
+
+    @pytest.fixture(name="world")
+    def lent(tmp_path: Path) -> Iterator[World]:
+        made = kind(tmp_path)
+        yield made
+        made.close()
+
+    return lent
 
 
 def announce(watch: Watch, **event: Any) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from tests.harness.history import LINK, chain_lines
 from tests.harness.sends import crc_of_row
 from tests.unit.harness.fabricated_files import Row, write_json, write_lines
 
+Change = Callable[[Path], Any]
+"""Tampers with a run directory."""
+
 
 def lines_of(path: Path) -> list[Row]:
     """Rows of a file, without its end line."""
@@ -36,6 +39,38 @@ def change_json(path: Path, change: Callable[[Any], Any]) -> None:
     change(document)
     write_json(path, document)
     rebind(path)
+
+
+def observed(sink: str, change: Callable[[list[Row]], Any]) -> Change:
+    """A change of the rows that were read of a sink."""
+    return lambda run: change_lines(run / "observed" / f"{sink}.jsonl", change)
+
+
+def history(change: Callable[[list[Row]], Any]) -> Change:
+    return lambda run: change_lines(run / "history.jsonl", change)
+
+
+def sent(change: Callable[[list[Row]], Any]) -> Change:
+    return lambda run: change_lines(run / "sent.jsonl", change)
+
+
+def document(name: str, change: Callable[[Any], Any]) -> Change:
+    """A change of what was read as one document: `chain`, `quiet`, `epilogue`."""
+    return lambda run: change_json(run / "observed" / f"{name}.json", change)
+
+
+def manifest(change: Callable[[Any], Any]) -> Change:
+    return lambda run: change_json(run / "manifest.json", change)
+
+
+def epoch(number: int, **fields: Any) -> Change:
+    """A change of an epoch in the chain."""
+    return document("chain", lambda chain: chain["epochs"][number].update(fields))
+
+
+def first_of(rows: list[Row], epoch: int) -> int:
+    """Where the first row of an epoch stands."""
+    return next(at for at, row in enumerate(rows) if row["epoch"] == epoch)
 
 
 def rebind(path: Path) -> None:

@@ -72,14 +72,11 @@ def test_what_readers_see_is_collected_once_nobody_publishes_any_more(tmp_path: 
     assert told == ["topics", *over, "collected 1", "read", "faults undone", "drivers ended"]
 
 
-def test_of_a_run_that_broke_off_otherwise_nothing_is_collected(tmp_path: Path) -> None:
+def test_a_run_that_comes_to_its_end_is_collected_and_one_that_broke_off_otherwise_is_not(tmp_path: Path) -> None:
     act = Played(tmp_path, "sending", refused=False)
     with pytest.raises(RuntimeError, match="the driver ended"):
         act.go()
     assert not any(one.startswith("collected") for one in act.told)
-
-
-def test_a_run_that_comes_to_its_end_is_collected(tmp_path: Path) -> None:
     act = Played(tmp_path, None, refused=False)
     act.go()
     assert act.told == ["topics", "controls", "collected 1", "read", "faults undone", "drivers ended"]

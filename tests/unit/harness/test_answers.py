@@ -22,11 +22,11 @@ from tests.harness.run_directory import RunDirectory
 from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateways
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.gateway_world import GatewayWorld
-from tests.unit.harness.tamper import bind, change_json, change_lines, watch
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect
+from tests.unit.harness.tamper import Change, bind, change_lines, manifest, watch
 from tests.unit.library import test_certificate
 from tests.unit.library.test_clock import head
 
-Change = Callable[[Path], None]
 METRIC, OPEN, COUNTED, RELEASED, COMPLETE, WARNING = range(6)
 """The lines of `asked.jsonl`."""
 
@@ -89,9 +89,6 @@ def judged(run: Path) -> Oracle:
     return protect(answers.NAME, answers.NUMBER, answers.judge, Case(RunDirectory(run)))
 
 
-FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
-
-
 @pytest.mark.parametrize(
     ("does", "verdict", "why"),
     [
@@ -147,13 +144,13 @@ def test_what_was_not_asked_is_unknown_and_what_is_not_true_fails(
 def test_a_command_that_had_no_answer_is_no_offence_where_another_had(run: Path) -> None:
     no_answer(OPEN, 74)(run)
     oracle = judged(run)
-    assert oracle.verdict is Verdict.PASS, oracle.evidence
+    assert oracle.verdict is PASS, oracle.evidence
     assert "1 times the command had no answer" in oracle.says
 
 
 def test_in_pods_nobody_asks_and_what_was_asked_is_judged_all_the_same(run: Path) -> None:
-    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(campaign="cluster"))
-    assert judge(run, write=False).oracle("answers").verdict is Verdict.PASS
+    manifest(lambda told: told["settings"].update(campaign="cluster"))(run)
+    expect(run, PASS, "answers")
     gone(run)
     assert "answers" not in [one.name for one in judge(run, write=False).oracles]
 
@@ -182,3 +179,28 @@ def test_the_product_says_what_is_recomputed(window: int) -> None:
     for name in ("verdict", "epoch", "watermark_ms", "passed", "released", "lost"):
         altered = said._replace(says={**(said.says or {}), name: "another"})
         assert [*answers.untrue(asked._replace(certificates=(altered,)), epochs, [], settings)], name
+
+
+def forced(run: Path) -> None:
+    """The epoch that closed the window was held too long, and its certificate names who was behind."""
+    document = json.loads((run / "observed" / "chain.json").read_text())
+    (closed,) = (one["says"]["epoch"] for one in rows_of(run) if (one.get("says") or {}).get("verdict") == "complete")
+    record = next(one for one in document["epochs"] if one["epoch"] == closed)
+    record["clock"]["forced_ms"] = record["watermark_ms"]
+    (run / "observed" / "chain.json").write_text(json.dumps(document))
+    answer(COMPLETE, "released", 1, released=["events/0"])(run)
+
+
+def rows_of(run: Path) -> list[Row]:
+    return [json.loads(line) for line in (run / "asked.jsonl").read_text().splitlines()]
+
+
+def test_a_certificate_that_names_who_was_left_behind_is_not_judged_and_others_are(run: Path) -> None:
+    forced(run)
+    oracle = judged(run)
+    assert oracle.verdict is UNKNOWN, oracle.evidence
+    assert "too much was held" in oracle.says
+    says(RELEASED, epoch=9)(run)
+    oracle = judged(run)
+    assert oracle.verdict is FAIL
+    assert "due is released" in oracle.evidence[0]

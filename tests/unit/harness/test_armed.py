@@ -26,30 +26,20 @@ def script_in(folder: Path, processes: dict[int, str], word: Word = KILL) -> str
 EVERYTHING = "SIGKILL everything"
 
 
-@pytest.mark.parametrize(
-    ("word", "processes", "said"),
-    [
-        (KILL, {12: "java", 40: "python3"}, ["armed 12", "kill 12", "SIGKILL 12"]),
-        (KILL_ALL, {7: "python3", 12: "java"}, ["armed 12", "kill 12", EVERYTHING]),
-        (KILL_ANY, {7: "python3"}, ["armed 7", "kill 7", EVERYTHING]),
-        (KILL_ANY, {7: "python3", 12: "java"}, ["armed 12", "kill 12", EVERYTHING]),
-        (KILL_ALL, {7: "python3"}, ["no JVM"]),
-        (KILL_ANY, {}, ["no JVM"]),
-        (STOP_ALL, {}, ["no JVM"]),
-    ],
-    ids=[
-        "the JVM",
-        "a driver and all below pid 1",
-        "a driver of Python alone",
-        "a driver of both",
-        "no JVM yet",
-        "nobody to kill",
-        "nobody to stop",
-    ],
-)
-def test_who_is_to_be_killed_is_found_and_falls_at_the_word(
-    tmp_path: Path, word: Word, processes: dict[int, str], said: list[str]
-) -> None:
+VICTIMS: dict[str, tuple[Word, dict[int, str], list[str]]] = {
+    "the JVM": (KILL, {12: "java", 40: "python3"}, ["armed 12", "kill 12", "SIGKILL 12"]),
+    "a driver and all below pid 1": (KILL_ALL, {7: "python3", 12: "java"}, ["armed 12", "kill 12", EVERYTHING]),
+    "a driver of Python alone": (KILL_ANY, {7: "python3"}, ["armed 7", "kill 7", EVERYTHING]),
+    "a driver of both": (KILL_ANY, {7: "python3", 12: "java"}, ["armed 12", "kill 12", EVERYTHING]),
+    "no JVM yet": (KILL_ALL, {7: "python3"}, ["no JVM"]),
+    "nobody to kill": (KILL_ANY, {}, ["no JVM"]),
+    "nobody to stop": (STOP_ALL, {}, ["no JVM"]),
+}
+
+
+@pytest.mark.parametrize("what", VICTIMS)
+def test_who_is_to_be_killed_is_found_and_falls_at_the_word(tmp_path: Path, what: str) -> None:
+    word, processes, said = VICTIMS[what]
     script = script_in(tmp_path, {1: "tini", **processes}, word)
     done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == said
@@ -114,11 +104,18 @@ def test_a_session_that_is_not_armed_is_refused(line: str) -> None:
     assert session.closed
 
 
-@pytest.mark.parametrize("told", ["kill 13", "stop 12"])
-def test_a_shell_that_says_something_else_did_not_kill(told: str) -> None:
-    armed = ArmedSignal(FakeSession("armed 12", told), "pod@uid")
+@pytest.mark.parametrize(
+    ("session", "says"),
+    [
+        (FakeSession("armed 12", "kill 13"), r"did not kill \(kill 13\)"),
+        (FakeSession("armed 12", "stop 12"), r"did not kill \(stop 12\)"),
+        (FakeSession("armed 12", silent=True), "no answer"),
+    ],
+)
+def test_a_shell_that_says_something_else_or_lives_on_in_silence_did_not_kill(session: FakeSession, says: str) -> None:
+    armed = ArmedSignal(session, "pod@uid")
     armed.word()
-    with pytest.raises(NoProcessError, match=f"did not kill \\({told}\\)"):
+    with pytest.raises(NoProcessError, match=says):
         armed.struck()
 
 
@@ -126,13 +123,6 @@ def test_a_stop_is_answered_in_its_own_words() -> None:
     armed = ArmedSignal(FakeSession("armed 12", "stop 12"), "pod@uid", STOP_ALL)
     armed.word()
     assert armed.struck()[1]
-
-
-def test_a_shell_that_lives_on_in_silence_did_not_kill() -> None:
-    armed = ArmedSignal(FakeSession("armed 12", silent=True), "pod@uid")
-    armed.word()
-    with pytest.raises(NoProcessError, match="no answer"):
-        armed.struck()
 
 
 def test_an_answer_that_is_lost_leaves_open_whether_it_killed() -> None:

@@ -69,25 +69,15 @@ def test_every_planned_kind_has_to_hit(run: Path, kinds: list[Row], verdict: Ver
 
 
 def strike(before: str, after: str, at: int, kind: str = "pod_delete_now") -> Row:
-    return {
-        "t": at,
-        "event": "fault",
-        "kind": kind,
-        "target": "every executor",
-        "epoch": 0,
-        "process_before": before,
-        "process_after": after,
-        "injected_at": at,
-        "phase": "dedup_begun",
-        "hit": True,
-    }
+    processes = {"process_before": before, "process_after": after}
+    where = {"target": "every executor", "epoch": 0, "phase": "dedup_begun"}
+    return {"t": at, "event": "fault", "kind": kind, "injected_at": at, "hit": True, **where, **processes}
 
 
+STEP = {"event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None}
 RUNNING: list[Row] = [
     {"t": 1, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1},
-    {"t": 2, "event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None, "attempt": 0},
-    {"t": 55, "event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None, "attempt": 0},
-    {"t": 80, "event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None, "attempt": 1},
+    *({"t": t, **STEP, "attempt": attempt} for t, attempt in ((2, 0), (55, 0), (80, 1))),
     {"t": 100, "event": "epoch", "epoch": 0, "state": "published", "driver": 1, "repeat": True, "ms": {"total": 99}},
 ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from tests.harness.history import History, end_of_links, read_history
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import CONTROLS, fabricate
-from tests.unit.harness.tamper import bind, change_json, change_lines, watch
+from tests.unit.harness.judged import PASS, UNKNOWN, expect, oracle_of
+from tests.unit.harness.tamper import Change, bind, change_json, document, history, manifest, sent, watch
 
 FIRST, SECOND = CONTROLS
 
@@ -47,18 +47,6 @@ def drop_the_links(run: Path) -> None:
     binding.bind(run)
 
 
-def put_a_file_in(run: Path) -> None:
-    (run / "observed" / "more.jsonl").write_text("{}")
-
-
-def take_a_file_out(run: Path) -> None:
-    (run / "observed" / "accepted.concurrent.jsonl").unlink()
-
-
-def take_the_history_of_another(run: Path) -> None:
-    shutil.copy(other_run(run) / "history.jsonl", run / "history.jsonl")
-
-
 def take_a_control_of_another(run: Path) -> None:
     shutil.rmtree(run / "controls" / FIRST)
     shutil.copytree(other_run(run) / "controls" / FIRST, run / "controls" / FIRST)
@@ -71,28 +59,10 @@ def take_the_other_control(run: Path) -> None:
     binding.bind(run)
 
 
-def control_that_was_sent_copies(run: Path) -> None:
-    """Its output is double because its input is."""
-    path = run / "controls" / FIRST / "sent.jsonl"
-    change_lines(path, lambda rows: rows.append({**rows[0], "n": len(rows), "offset": 10_000}))
-
-
-def control_of_another_commit(run: Path) -> None:
-    change_json(run / "controls" / FIRST / "manifest.json", lambda manifest: manifest["git"].update(commit="beef"))
-
-
-def control_of_another_version(run: Path) -> None:
-    change_json(run / "controls" / FIRST / "manifest.json", lambda manifest: manifest["versions"].update(spark="4.1"))
-
-
-def change_a_control(run: Path) -> None:
-    append_a_line(run / "controls" / FIRST)
-
-
 def claim_another_commit(run: Path) -> None:
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["git"]["commit"] = "beef"
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    told = json.loads((run / "manifest.json").read_text())
+    told["git"]["commit"] = "beef"
+    (run / "manifest.json").write_text(json.dumps(told))
 
 
 def forge_the_root(run: Path) -> None:
@@ -100,37 +70,53 @@ def forge_the_root(run: Path) -> None:
     (run / "bound.json").write_text(json.dumps({**told, "root": "0" * 64}))
 
 
-def another_wheel(run: Path) -> None:
-    change_json(run / "observed" / "chain.json", lambda chain: chain["epochs"][4].update(wheel_digest="other"))
+def of_control(change: Change) -> Change:
+    return lambda run: change(run / "controls" / FIRST)
 
 
-@pytest.mark.parametrize(
-    ("does", "why"),
-    [
-        (append_a_line, "sent.jsonl is not as it was bound"),
-        (change_a_line_of_the_history, "is not linked to those before it"),
-        (leave_out_a_line_of_the_history, "is not linked to those before it"),
-        (drop_the_links, "has no link"),
-        (put_a_file_in, "more.jsonl came in later"),
-        (take_a_file_out, "was bound and is gone"),
-        (take_the_history_of_another, "history.jsonl is not as it was bound"),
-        (take_a_control_of_another, f"control {FIRST}: run is 20261120-180301-8/{FIRST}"),
-        (take_the_other_control, "one is a copy of the other"),
-        (control_that_was_sent_copies, f"control {FIRST} was sent 1 copies"),
-        (control_of_another_commit, f"control {FIRST}: git is"),
-        (control_of_another_version, f"control {FIRST}: versions is"),
-        (change_a_control, "sent.jsonl is not as it was bound"),
-        (claim_another_commit, "manifest.json is not as it was bound"),
-        (forge_the_root, "root is another"),
-        (another_wheel, "2 different wheel_digests"),
-    ],
-    ids=lambda one: getattr(one, "__name__", ""),
-)
-def test_what_is_not_of_one_run_is_unknown(run: Path, does: Callable[[Path], Any], why: str) -> None:
+SENT_TWICE = sent(lambda rows: rows.append({**rows[0], "n": len(rows), "offset": 10_000}))
+"""The output of a control is double because its input is."""
+OTHER_WHEEL = document("chain", lambda chain: chain["epochs"][4].update(wheel_digest="other"))
+UNBOUND: dict[str, tuple[Change, str]] = {
+    "a line more": (append_a_line, "sent.jsonl is not as it was bound"),
+    "another line of the history": (change_a_line_of_the_history, "is not linked to those before it"),
+    "a line of the history less": (leave_out_a_line_of_the_history, "is not linked to those before it"),
+    "no links": (drop_the_links, "has no link"),
+    "a file more": (
+        lambda run: (run / "observed" / "more.jsonl").write_text("{}"),
+        "more.jsonl came in later",
+    ),
+    "a file less": (
+        lambda run: (run / "observed" / "accepted.concurrent.jsonl").unlink(),
+        "was bound and is gone",
+    ),
+    "the history of another run": (
+        lambda run: shutil.copy(other_run(run) / "history.jsonl", run / "history.jsonl"),
+        "history.jsonl is not as it was bound",
+    ),
+    "a control of another run": (take_a_control_of_another, f"control {FIRST}: run is 20261120-180301-8/{FIRST}"),
+    "a control that is another's copy": (take_the_other_control, "one is a copy of the other"),
+    "a control that was sent copies": (of_control(SENT_TWICE), f"control {FIRST} was sent 1 copies"),
+    "a control of another commit": (
+        of_control(manifest(lambda told: told["git"].update(commit="beef"))),
+        f"control {FIRST}: git is",
+    ),
+    "a control of another version": (
+        of_control(manifest(lambda told: told["versions"].update(spark="4.1"))),
+        f"control {FIRST}: versions is",
+    ),
+    "a line more of a control": (of_control(append_a_line), "sent.jsonl is not as it was bound"),
+    "another commit": (claim_another_commit, "manifest.json is not as it was bound"),
+    "another root": (forge_the_root, "root is another"),
+    "another wheel": (OTHER_WHEEL, "2 different wheel_digests"),
+}
+
+
+@pytest.mark.parametrize("what", UNBOUND)
+def test_what_is_not_of_one_run_is_unknown(run: Path, what: str) -> None:
+    does, why = UNBOUND[what]
     does(run)
-    found = judge(run, write=False).oracle("bound")
-    assert found.verdict is Verdict.UNKNOWN
-    assert any(why in one for one in (found.says, *found.evidence)), found
+    expect(run, UNKNOWN, "bound", why)
 
 
 def test_judging_and_drawing_do_not_unbind(run: Path) -> None:
@@ -154,10 +140,10 @@ def test_a_run_that_was_never_bound_is_unknown_and_says_so(run: Path) -> None:
 def test_what_is_kept_as_evidence_is_of_a_clean_tree(run: Path, tmp_path: Path, git: Any, verdict: Verdict) -> None:
     for path in (run / "manifest.json", *run.glob("controls/*/manifest.json")):
         change_json(path, lambda manifest: manifest["git"].update(git))
-    change_lines(run / "history.jsonl", lambda rows: [row["git"].update(git) for row in rows if "git" in row])
-    assert judge(run, write=False).oracle("bound").verdict is Verdict.PASS
+    history(lambda rows: [row["git"].update(git) for row in rows if "git" in row])(run)
+    expect(run, PASS, "bound")
     kept = Path(shutil.copytree(run, tmp_path / "docs" / "evidence" / "kept" / run.name))
-    assert judge(kept, write=False).oracle("bound").verdict is verdict
+    assert oracle_of(kept, "bound").verdict is verdict
 
 
 def test_a_history_that_is_opened_again_goes_on_with_its_chain(tmp_path: Path) -> None:

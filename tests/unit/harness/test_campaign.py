@@ -136,24 +136,32 @@ def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(pl
     ]
 
 
+def misses(place: Place) -> None:
+    """Assert that the fault is written down, and did not hit."""
+    soon("it to be written down", place.faults)
+    assert [fault["hit"] for fault in place.faults()] == [False]
+
+
 def test_a_fault_that_no_epoch_follows_is_a_miss_once_all_is_published(place: Place) -> None:
     place.come_by()
     place.struck(1)
     time.sleep(0.005)
     place.publish(1, repeat=False)
     place.campaign.drained.set()
-    soon("it to be written down", place.faults)
-    assert [fault["hit"] for fault in place.faults()] == [False]
+    misses(place)
 
 
-def test_one_of_several_that_were_to_go_at_once_is_a_miss(place: Place) -> None:
-    place.begin(PlannedFault(1, "committed", "accepted", 0, Strike("sigkill", EVERY_EXECUTOR)))
-    place.declare(1)
-    place.step(1)
+@pytest.mark.parametrize("what", ["one of several that were to go at once", "before the declaration", "met nothing"])
+def test_a_fault_that_came_otherwise_than_planned_is_a_miss(place: Place, what: str) -> None:
+    target = EVERY_EXECUTOR if what.startswith("one of several") else "executor"
+    place.strikes_at = time.time_ns() // 1_000_000 - 10_000 if what == "before the declaration" else None
+    place.lands = what != "met nothing"
+    place.come_by(PlannedFault(1, "committed", "accepted", 0, Strike("sigkill", target)))
     place.struck(1)
     place.publish(1)
-    soon("it to be written down", place.faults)
-    assert [fault["hit"] for fault in place.faults()] == [False]
+    misses(place)
+    place.waits()
+    assert place.aimed == [(0, True, 0), (0, False, 3)], "armed again, and any shard will do the second time"
 
 
 def test_a_fault_that_lasts_is_healed_and_tells_how_long_it_lasted(place: Place) -> None:
@@ -237,26 +245,6 @@ def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) ->
     place.publish(1)
     place.ended()
     assert [fault["hit"] for fault in place.faults()] == [True]
-
-
-def test_a_fault_that_met_nothing_is_a_miss_and_armed_again(place: Place) -> None:
-    place.lands = False
-    place.come_by()
-    place.struck(1)
-    place.publish(1)
-    soon("it to be written down", place.faults)
-    place.waits()
-    assert [fault["hit"] for fault in place.faults()] == [False]
-    assert place.aimed == [(0, True, 0), (0, False, 3)], "any shard will do the second time"
-
-
-def test_a_fault_before_the_declaration_is_a_miss(place: Place) -> None:
-    place.strikes_at = time.time_ns() // 1_000_000 - 10_000
-    place.come_by()
-    place.struck(1)
-    place.publish(1)
-    soon("it to be written down", place.faults)
-    assert [fault["hit"] for fault in place.faults()] == [False]
 
 
 READING = PlannedFault(1, DECLARED, None, 0, Strike("stall"), after_s=0.4, planned_s=3.0)

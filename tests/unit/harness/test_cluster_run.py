@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -108,18 +108,22 @@ def changed(run: ClusterRun, **fields: Any) -> ClusterRun:
     return run
 
 
-def test_a_suite_strikes_executors_then_plays_the_controls(run: ClusterRun) -> None:
-    assert play(run) == ["room", None, "main", "controls", "tidy", "given back"]
-
-
-def test_a_baseline_comes_first_and_controls_can_be_left_out(run: ClusterRun) -> None:
-    changed(run, baseline=run.programme.subject, controls=())
-    assert play(run) == ["room", "baseline", None, "main", "tidy", "given back"]
-
-
-def test_a_programmes_arsenal_is_made_for_the_stages_pipeline(run: ClusterRun) -> None:
-    changed(run, arsenal=lambda stage, drivers, watch: (stage.run, drivers, watch), controls=())
-    assert play(run)[1] == ("r-7", "drivers", "watch")
+@pytest.mark.parametrize(
+    ("fields", "played"),
+    [
+        (lambda _: {}, [None, "main", "controls"]),
+        (lambda run: {"baseline": run.programme.subject, "controls": ()}, ["baseline", None, "main"]),
+        (
+            lambda _: {"arsenal": lambda stage, drivers, watch: (stage.run, drivers, watch), "controls": ()},
+            [("r-7", "drivers", "watch"), "main"],
+        ),
+    ],
+    ids=["a suite", "a baseline, and no controls", "an arsenal for the stage's pipeline"],
+)
+def test_what_a_programme_says_is_done_in_order(
+    run: ClusterRun, fields: Callable[[ClusterRun], dict[str, Any]], played: list[Any]
+) -> None:
+    assert play(changed(run, **fields(run))) == ["room", *played, "tidy", "given back"]
 
 
 def test_the_controls_take_their_job_along() -> None:
@@ -159,10 +163,7 @@ def test_a_table_is_there_for_the_run_alone_and_after_its_pipelines(
     monkeypatch.setattr(FakeStage, "fails_at", part)
     table = FakeTable()
     changed(run, table=table, controls=())
-    if part:
-        with pytest.raises(RuntimeError, match=part):
-            play(run)
-    else:
+    with pytest.raises(RuntimeError, match=part) if part else nullcontext():
         play(run)
     assert table.begun
     assert FakeStage.done == ["room", "lent", None, "main", "tidy", "dropped", "given back"]
@@ -184,7 +185,4 @@ def test_the_manifest_of_a_suite_counts_its_strikes_and_names_its_controls(run: 
     due = [(one.name, one.shows) for one in (EVERY if suite.every_control else QUICK)]
     assert [(one.name, one.shows) for one in told.controls if one.must == "fail"] == due
     assert list(run.programme.planned) == plan_of(7, suite.draw(7), SHARDS)
-
-
-def test_without_controls_the_manifest_plans_none(run: ClusterRun) -> None:
-    assert Manifest.model_validate(changed(run, controls=())._manifest(NAME)).controls == ()
+    assert Manifest.model_validate(changed(run, controls=(), baseline=None)._manifest(NAME)).controls == ()

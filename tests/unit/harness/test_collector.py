@@ -17,6 +17,7 @@ from tests.harness.checkers.declared_run import GIVEN
 from tests.harness.collector import SOURCE, USER_COUNTS, Collector, Outputs, with_rows
 from tests.harness.run_directory import RunDirectory, read_lines
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.unit.harness.fake_message import FakeMessage
 
 TABLE_ROW = {"topic": "e", "partition": 1, "offset": 7, "id": "a"}
 CLICKS = Declaration(
@@ -43,14 +44,7 @@ class FakeTopics:
         return {0: 1, 1: 0}
 
     def consumer(self, *_: Any, **__: Any) -> Any:
-        message = SimpleNamespace(
-            error=lambda: None,
-            partition=lambda: 0,
-            offset=lambda: 0,
-            key=lambda: b"k",
-            value=lambda: None,
-            timestamp=lambda: (0, 9),
-        )
+        message = FakeMessage(key_=b"k", at_ms=9)
         return SimpleNamespace(assign=lambda _: None, poll=lambda _: message, close=lambda: None)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import orjson
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError
+from confluent_kafka import KafkaError
 
 from tests.harness.adapters import concurrent_reader
 from tests.harness.adapters.chain_reader import ChainReader
@@ -18,42 +16,17 @@ from tests.harness.adapters.topics import Partition, Topics
 from tests.harness.evidence import EvidenceError
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sends import crc_of_row
+from tests.unit.harness.fake_message import FakeMessage
+from tests.unit.harness.sleepers import soon
 
-LONG_S = 20.0
 ROW = {"id": "a", "epoch": 0}
 
 
-class Message:
-    """A message of confluent_kafka, or its word that a partition has ended."""
-
-    def __init__(
-        self, offset: int, value: dict[str, Any] | None, code: int | None = None, key: bytes | None = None
-    ) -> None:
-        self._offset, self._value, self._code, self._key = offset, value, code, key
-
-    def topic(self) -> str:
-        return "uc.accepted"
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def value(self) -> bytes:
-        return orjson.dumps(self._value)
-
-    def key(self) -> bytes | None:
-        return self._key
-
-    def headers(self) -> None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return TIMESTAMP_CREATE_TIME, 0
-
-    def error(self) -> KafkaError | None:
-        return None if self._code is None else KafkaError(self._code)
+def message(
+    offset: int, value: dict[str, Any] | None, code: int | None = None, key: bytes | None = None
+) -> FakeMessage:
+    """A message of the sink, or the word that its partition has ended."""
+    return FakeMessage(orjson.dumps(value), key, place=("uc.accepted", 0, offset), code=code)
 
 
 END = KafkaError._PARTITION_EOF
@@ -62,7 +35,7 @@ END = KafkaError._PARTITION_EOF
 class FakeTopics:
     """One partition whose messages come in the batches given."""
 
-    def __init__(self, *batches: list[Message], end: int) -> None:
+    def __init__(self, *batches: list[FakeMessage], end: int) -> None:
         self.batches, self.end = list(batches), end
         self.failures = 1
 
@@ -73,7 +46,7 @@ class FakeTopics:
     def assign(self, where: list[Any]) -> None:
         self.assigned = where
 
-    def consume(self, number: int, timeout: float) -> list[Message]:
+    def consume(self, number: int, timeout: float) -> list[FakeMessage]:
         return self.batches.pop(0) if self.batches else []
 
     def close(self) -> None: ...
@@ -104,16 +77,9 @@ def reader_of(folder: Path, topics: FakeTopics, failures: int = 1) -> Concurrent
     return ConcurrentReader(run, cast("Topics", topics), chain, sinks, partitions=1, object_sink="global_counts")
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_what_it_sees_is_written_down_in_order(tmp_path: Path) -> None:
-    away = Message(0, None, KafkaError._TRANSPORT)
-    batches = [away], [Message(0, ROW, key=b"k"), Message(2, {**ROW, "id": "b"})], [Message(4, None, END)]
+    away = message(0, None, KafkaError._TRANSPORT)
+    batches = [away], [message(0, ROW, key=b"k"), message(2, {**ROW, "id": "b"})], [message(4, None, END)]
     reader = reader_of(tmp_path, FakeTopics(*batches, end=4))
     reader.start()
     reader.finish()
@@ -136,7 +102,7 @@ def test_a_store_that_is_away_at_the_end_has_not_shown_its_last_manifest(
 ) -> None:
     """What it does not answer is not that there is nothing more."""
     monkeypatch.setattr(concurrent_reader, "FINISH_S", 0.3)
-    topics = FakeTopics([Message(1, None, END)], end=1)
+    topics = FakeTopics([message(1, None, END)], end=1)
     topics.failures = 0
     reader = reader_of(tmp_path, topics, failures=10**9)
     reader.start()
@@ -146,10 +112,10 @@ def test_a_store_that_is_away_at_the_end_has_not_shown_its_last_manifest(
 
 
 def test_one_that_is_stopped_before_the_end_leaves_files_that_say_so(tmp_path: Path) -> None:
-    topics = FakeTopics([Message(0, ROW)], [Message(1, None, END)], end=7)
+    topics = FakeTopics([message(0, ROW)], [message(1, None, END)], end=7)
     reader = reader_of(tmp_path, topics)
     reader.start()
-    until(lambda: not topics.batches)
+    soon("all to be read", lambda: not topics.batches)
     reader.stop()
     assert not reader.complete
     with pytest.raises(EvidenceError, match="truncated"):

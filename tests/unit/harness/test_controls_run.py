@@ -20,6 +20,7 @@ from tests.harness.controls import run
 from tests.harness.controls.names import APPEND_WITHOUT_MARK, BLOOM_ALONE, MARK_FIRST, TWO_DRIVERS, NegativeControl
 from tests.harness.history import History, read_history
 from tests.harness.run_directory import RunDirectory
+from tests.unit.harness.fake_message import FakeMessage
 
 Row = dict[str, Any]
 Judged = Callable[[list[Row], int], list[Row]]
@@ -40,7 +41,7 @@ class Broker:
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, *, on_delivery: Any) -> None:
         self.sent.append(orjson.loads(value))
-        on_delivery(None, _Delivered(topic, partition, self._offsets[partition]))
+        on_delivery(None, FakeMessage(place=(topic, partition, self._offsets[partition])))
         self._offsets[partition] += 1
 
     def poll(self, timeout: float) -> int:
@@ -61,20 +62,6 @@ class Broker:
     def read(self, topic: str, stop: threading.Event) -> Iterator[Row]:
         for offset, row in enumerate(self._output(self.sent, self.rounds)):
             yield {**row, "partition": 0, "offset": offset}
-
-
-class _Delivered:
-    def __init__(self, topic: str, partition: int, offset: int) -> None:
-        self._at = (topic, partition, offset)
-
-    def topic(self) -> str:
-        return self._at[0]
-
-    def partition(self) -> int:
-        return self._at[1]
-
-    def offset(self) -> int:
-        return self._at[2]
 
 
 class Drivers:
@@ -225,28 +212,31 @@ def test_a_kill_that_hit_and_what_it_showed_end_a_control(play: Play, tmp_path: 
     assert played.drivers.arguments == (str(tmp_path), "mark_first")
 
 
-def test_kills_are_repeated_until_one_hits(play: Play) -> None:
-    """What was doubled without a kill that is known to have hit shows nothing of kills."""
-    played = play(APPEND_WITHOUT_MARK, doubled, running=lambda number: number == 3)
-    assert played.broker.rounds == 3
-    assert played.hits == [False, False, False, False, True, True]
+def late(sent: list[Row], rounds: int) -> list[Row]:
+    return doubled(sent, rounds) if rounds == 4 else sent
 
 
-def test_kills_are_repeated_until_records_are_doubled(play: Play) -> None:
-    late = lambda sent, rounds: doubled(sent, rounds) if rounds == 4 else sent  # noqa: E731
-    assert play(APPEND_WITHOUT_MARK, late).broker.rounds == 4
-
-
-def test_a_control_that_does_not_fail_is_given_up_after_five_rounds(play: Play) -> None:
-    """It is left to the judge, with all that was sent and seen."""
-    played = play(APPEND_WITHOUT_MARK, exact)
-    assert (played.broker.rounds, len(played.own.sends())) == (5, 500)
-    assert len([*played.own.rows("accepted")]) == 500
-    assert "append_without_mark: 0 records doubled after 5 rounds of kills\n" in played.said
-
-
-def test_loss_does_not_end_a_control_of_doubles(play: Play) -> None:
-    assert play(APPEND_WITHOUT_MARK, lost).broker.rounds == 5
+@pytest.mark.parametrize(
+    ("output", "hits", "rounds"),
+    [
+        # What was doubled without a kill that is known to have hit shows nothing of kills.
+        (doubled, lambda number: number == 3, 3),
+        (late, lambda _: True, 4),
+        # Loss does not end a control of doubles, and one that does not fail is given up.
+        (lost, lambda _: True, 5),
+        (exact, lambda _: True, 5),
+    ],
+)
+def test_kills_are_repeated_until_one_hits_and_records_are_doubled(
+    play: Play, output: Judged, hits: Callable[[int], bool], rounds: int
+) -> None:
+    """After five rounds it is left to the judge, with all that was sent and seen."""
+    played = play(APPEND_WITHOUT_MARK, output, running=hits)
+    assert (played.broker.rounds, len(played.own.sends())) == (rounds, 100 * rounds)
+    assert len([*played.own.rows("accepted")]) == len(output(played.broker.sent, rounds))
+    assert played.hits == [hits(number) for number in range(1, rounds + 1) for _ in range(2)]
+    if output is exact:
+        assert "append_without_mark: 0 records doubled after 5 rounds of kills\n" in played.said
 
 
 def test_the_epochs_of_each_driver_are_told(play: Play) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.declared import Aggregated, Declaration, Given, Replayed, Sink, identity, replay
-from tests.harness.evidence import EpochCounts, EpochRecord, Pin, Pinned
+from tests.harness.evidence import EpochRecord, Pin, Pinned
+from tests.unit.harness.epochs import record_of
 
 MINUTE = 60_000
 DECLARED = Declaration(
@@ -39,18 +40,7 @@ def record(
 
 
 def epoch(number: int, start: int, end: int, watermark_ms: int | None) -> EpochRecord:
-    counts = EpochCounts.model_validate({"in": 0, "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0})
-    return EpochRecord(
-        epoch=number,
-        generation=1,
-        ranges={"t": {0: (start, end)}},
-        topic_ids={"t": "x"},
-        watermark_ms=watermark_ms,
-        shards=1,
-        settings_digest="",
-        counts=counts,
-        max_event_time_ms=None,
-    )
+    return record_of(number, watermark_ms, ranges={"t": {0: (start, end)}})
 
 
 RECORDS = [

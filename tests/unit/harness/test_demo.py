@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,11 @@ from tests.unit.harness.sleepers import Server, soon
 STREAM = seeded(7, 2_000)
 FILE = replace(STREAM, kind="file")
 KILL = Strike("sigkill")
+
+
+def kills(broker: Any, store: Any, links: Any = None, say: Callable[[str], None] = print) -> Kills:
+    """What the demo strikes with, without a driver."""
+    return Kills(cast("SupervisedDrivers", None), cast("Watch", None), broker, store, links or {}, seed=7, say=say)
 
 
 def demo(seed: int = 7, kills: int = 3, subject: Subject = STREAM) -> Demo:
@@ -98,7 +104,7 @@ def test_the_manifest_claims_what_is_struck_and_counts_it(subject: Subject) -> N
 def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
     servers = Server(tmp_path), Server(tmp_path)
     with cut_links([EMBEDDED[name]]) as cuts:
-        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, cuts.links, seed=7, say=print)
+        place = kills(*servers, cuts.links)
         assert place.fault(EMBEDDED[name]) is not None
         place.close()
     with pytest.raises(ValueError, match="there is no fault zombie of driver here"):
@@ -108,7 +114,7 @@ def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
 
 def test_a_kill_ends_the_server_of_its_role(tmp_path: Path) -> None:
     broker, store = Server(tmp_path), Server(tmp_path)
-    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), broker, store, seed=7, say=lambda _: None)
+    place = kills(broker, store, say=lambda _: None)
     for name, server, other in (("broker-kill", broker, store), ("store-kill", store, broker)):
         broker.restart()
         store.restart()
@@ -125,7 +131,7 @@ def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_pa
     servers = Server(tmp_path), Server(tmp_path)
     servers[1].restart()
     with cut_links([TO_BROKER.strike, TO_STORE.strike]) as cuts:
-        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, cuts.links, seed=7, say=print)
+        place = kills(*servers, cuts.links)
         fault = place.fault(TO_STORE.strike)
         assert fault.strike({})[0][0].startswith(f"{servers[1].pid}@")
         with socket.create_connection(("127.0.0.1", cuts.links[TO_STORE.target].port), 1.0):
@@ -139,16 +145,15 @@ def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_pa
 def test_nothing_stands_before_a_server_that_is_not_cut_off(tmp_path: Path) -> None:
     """A demo without a cut pays for none: each link is of its own strike, and the result store has none."""
     servers = Server(tmp_path), Server(tmp_path)
-    by_strike = {name: cut_links([EMBEDDED[name]]) for name in KILLS_OF_THE_DEMO}
     found = {}
-    for name, links in by_strike.items():
-        with links as cuts:
+    for name in KILLS_OF_THE_DEMO:
+        with cut_links([EMBEDDED[name]]) as cuts:
             found[name] = set(cuts.links)
     assert {name: one for name, one in found.items() if one} == {
         "broker-cut": {TO_BROKER.target},
         "store-cut": {TO_STORE.target},
     }
-    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, seed=7, say=print)
+    place = kills(*servers)
     for strike in (TO_BROKER.strike, TO_STORE.strike, TO_RESULTS.strike):
         with pytest.raises(ValueError, match="there is no fault cut of"):
             place.fault(strike)

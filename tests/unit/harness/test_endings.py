@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.endings import Endings
-from tests.harness.judge.verdict import judge
-from tests.harness.results import Effect, Fault, Verdict
+from tests.harness.results import Effect, Fault
 from tests.unit.harness.fabricated_files import Row
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run, oracle_of
 from tests.unit.harness.refused_run import WORDS, refused
-from tests.unit.harness.tamper import change_lines, lines_of
+from tests.unit.harness.tamper import history, lines_of
 
 WHO = "7@1.00"
 STARTED: Row = {"t": 1_500, "event": "driver", "state": "started", "pid": 7, "generation": 1}
@@ -37,68 +37,51 @@ def blow(kind: str = "sigkill", **more: Any) -> Fault:
     return Fault(kind=kind, **told)
 
 
-@pytest.mark.parametrize(
-    ("events", "faults"),
-    [
-        ([STARTED, KILLED], [blow()]),
-        ([STARTED, KILLED], [blow("pod_delete_graceful")]),
-        ([STARTED, KILLED], [blow("away", process_before=f"6@0.50 + {WHO}")]),
-        ([STARTED, SEEN, GONE, KILLED], []),
-        ([STARTED, {**SEEN, "process": "7@1.01"}, {**GONE, "process": "7@1.01"}, KILLED], []),
-        ([STARTED, KILLED, {**REFUSED, "code": -9}], [blow()]),
-    ],
-    ids=["blow", "deleted", "with another", "witness", "another reckoning of its start", "words before its end"],
-)
-def test_a_driver_that_others_say_was_killed_was(events: list[Row], faults: list[Fault]) -> None:
-    ends = Endings(events, faults)
+WAS_KILLED: dict[str, tuple[list[Row], list[Fault]]] = {
+    "blow": ([STARTED, KILLED], [blow()]),
+    "deleted": ([STARTED, KILLED], [blow("pod_delete_graceful")]),
+    "with another": ([STARTED, KILLED], [blow("away", process_before=f"6@0.50 + {WHO}")]),
+    "witness": ([STARTED, SEEN, GONE, KILLED], []),
+    "another reckoning of its start": (
+        [STARTED, {**SEEN, "process": "7@1.01"}, {**GONE, "process": "7@1.01"}, KILLED],
+        [],
+    ),
+    "words before its end": ([STARTED, KILLED, {**REFUSED, "code": -9}], [blow()]),
+}
+
+
+@pytest.mark.parametrize("what", WAS_KILLED)
+def test_a_driver_that_others_say_was_killed_was(what: str) -> None:
+    ends = Endings(*WAS_KILLED[what])
     assert ends.is_killed(7)
     assert not ends.complaints()
 
 
-@pytest.mark.parametrize(
-    ("events", "faults"),
-    [
-        ([KILLED], []),
-        ([KILLED], [blow(hit=False)]),
-        ([KILLED], [blow("stall")]),
-        ([KILLED], [blow("zombie")]),
-        ([KILLED], [blow("task_kill")]),
-        ([KILLED], [blow(process_before="70@1.00")]),
-        ([KILLED], [blow(process_before="8@1.00", process_after=WHO)]),
-        ([KILLED], [blow(injected_at=7_000)]),
-        ([{**KILLED, "t": 90_000}], [blow()]),
-        ([SEEN, {**GONE, "code": 76}, KILLED], []),
-        ([SEEN, {**GONE, "code": 0}, KILLED], []),
-        ([SEEN, GONE, {**KILLED, "t": 90_000}], []),
-        ([SEEN, KILLED], []),
-        ([{**SEEN, "process": "9@1.00"}, {**GONE, "process": "9@1.00"}, KILLED], []),
-        ([{**KILLED, "process": "7@3.00"}], [blow()]),
-        ([SEEN, GONE, {**KILLED, "process": "7@3.00"}], []),
-        ([KILLED, REFUSED], [blow()]),
-        ([SEEN, GONE, KILLED, REFUSED], []),
-    ],
-    ids=[
-        "nobody",
-        "missed",
-        "stopped",
-        "zombie",
-        "task",
-        "another",
-        "successor",
-        "before the blow",
-        "long after it",
-        "exit code 76",
-        "exit code 0",
-        "long after its end",
-        "still there",
-        "end of another",
-        "another of its pid struck",
-        "another of its pid seen",
-        "blow and own exit code",
-        "witness and own exit code",
-    ],
-)
-def test_a_driver_of_which_one_line_alone_says_so_was_not_killed(events: list[Row], faults: list[Fault]) -> None:
+ONE_LINE_SAYS_SO: dict[str, tuple[list[Row], list[Fault]]] = {
+    "nobody": ([KILLED], []),
+    "missed": ([KILLED], [blow(hit=False)]),
+    "stopped": ([KILLED], [blow("stall")]),
+    "zombie": ([KILLED], [blow("zombie")]),
+    "task": ([KILLED], [blow("task_kill")]),
+    "another": ([KILLED], [blow(process_before="70@1.00")]),
+    "successor": ([KILLED], [blow(process_before="8@1.00", process_after=WHO)]),
+    "before the blow": ([KILLED], [blow(injected_at=7_000)]),
+    "long after it": ([{**KILLED, "t": 90_000}], [blow()]),
+    "exit code 76": ([SEEN, {**GONE, "code": 76}, KILLED], []),
+    "exit code 0": ([SEEN, {**GONE, "code": 0}, KILLED], []),
+    "long after its end": ([SEEN, GONE, {**KILLED, "t": 90_000}], []),
+    "still there": ([SEEN, KILLED], []),
+    "end of another": ([{**SEEN, "process": "9@1.00"}, {**GONE, "process": "9@1.00"}, KILLED], []),
+    "another of its pid struck": ([{**KILLED, "process": "7@3.00"}], [blow()]),
+    "another of its pid seen": ([SEEN, GONE, {**KILLED, "process": "7@3.00"}], []),
+    "blow and own exit code": ([KILLED, REFUSED], [blow()]),
+    "witness and own exit code": ([SEEN, GONE, KILLED, REFUSED], []),
+}
+
+
+@pytest.mark.parametrize("what", ONE_LINE_SAYS_SO)
+def test_a_driver_of_which_one_line_alone_says_so_was_not_killed(what: str) -> None:
+    events, faults = ONE_LINE_SAYS_SO[what]
     ends = Endings([STARTED, *events], faults)
     assert not ends.is_killed(7)
     assert any("driver 7 is told to have been killed, and neither" in one for one in ends.complaints())
@@ -163,11 +146,8 @@ def test_who_stops_is_a_driver_that_started_of_that_generation(change: Row) -> N
 
 
 def test_what_the_witness_did_not_write_like_this_does_not_end_the_judge(run: Path) -> None:
-    def change(rows: list[Row]) -> None:
-        next(row for row in rows if row.get("state") == "gone").update(last=None)
-
-    change_lines(run / "history.jsonl", change)
-    assert judge(run, write=False).oracle("history").verdict is Verdict.UNKNOWN
+    history(lambda rows: next(row for row in rows if row.get("state") == "gone").update(last=None))(run)
+    expect(run, UNKNOWN, "history")
 
 
 def test_a_state_that_no_driver_has_is_a_complaint() -> None:
@@ -185,21 +165,9 @@ def forged_with_a_blow(rows: list[Row]) -> None:
     """Tell of a blow too, of which the history shows nothing else."""
     forged(rows)
     (line,) = [row for row in rows if row.get("state") == "killed"]
-    rows.insert(
-        rows.index(line),
-        {
-            "t": line["t"],
-            "event": "fault",
-            "kind": "sigkill",
-            "target": "driver",
-            "injected_at": line["t"],
-            "epoch": 5,
-            "phase": "declared",
-            "process_before": line["process"],
-            "process_after": "9002@2.00",
-            "hit": True,
-        },
-    )
+    processes = {"process_before": line["process"], "process_after": "9002@2.00", "injected_at": line["t"]}
+    told = {"event": "fault", "kind": "sigkill", "target": "driver", "epoch": 5, "phase": "declared", "hit": True}
+    rows.insert(rows.index(line), {"t": line["t"], **told, **processes})
 
 
 def forged_with_a_broken_blow(rows: list[Row]) -> None:
@@ -212,11 +180,9 @@ def test_a_forged_line_does_not_excuse_a_driver_that_a_sink_refused(
     change: Callable[[list[Row]], None], tmp_path: Path
 ) -> None:
     run = refused(tmp_path / "20261124-090000-7")
-    change_lines(run / "history.jsonl", change)
-    results = judge(run, write=False)
-    assert results.oracle("goes on").verdict is Verdict.FAIL
-    assert results.oracle("goes on").says == "the pipeline stopped for good: 2 drivers were refused"
-    assert results.oracle("endings").verdict is Verdict.UNKNOWN
+    history(change)(run)
+    expect(run, FAIL, "goes on", "the pipeline stopped for good: 2 drivers were refused")
+    expect(run, UNKNOWN, "endings")
 
 
 def test_a_driver_that_was_killed_after_its_last_words_is_not_counted_as_refused(tmp_path: Path) -> None:
@@ -231,12 +197,12 @@ def test_a_driver_that_was_killed_after_its_last_words_is_not_counted_as_refused
         rows[at:at] = [{**told, "t": line["t"], "state": "seen"}, gone]
         next(row for row in rows if row.get("state") == "ended")["code"] = -9
 
-    change_lines(run / "history.jsonl", killed)
-    assert judge(run, write=False).oracle("goes on").verdict is Verdict.PASS
+    history(killed)(run)
+    expect(run, PASS, "goes on")
 
 
 def test_of_a_run_it_is_known_how_each_driver_ended(run: Path) -> None:
-    assert judge(run, write=False).oracle("endings").says == "how each of 4 drivers ended is known"
+    assert oracle_of(run, "endings").says == "how each of 4 drivers ended is known"
     ends = [row for row in lines_of(run / "history.jsonl") if row.get("state") in ("killed", "stopped")]
     assert [row["state"] for row in ends] == ["killed", "killed", "stopped", "stopped"]
 
@@ -246,6 +212,5 @@ def test_a_line_of_a_drivers_end_that_is_of_another_driver_is_unknown(run: Path,
     def change(rows: list[Row]) -> None:
         [row for row in rows if row.get("state") in ("killed", "stopped")][nth]["pid"] = 5
 
-    change_lines(run / "history.jsonl", change)
-    results = judge(run, write=False)
-    assert (results.verdict, results.oracle("endings").verdict) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    history(change)(run)
+    expect_run(run, UNKNOWN, "endings")

@@ -21,15 +21,7 @@ LONG_S = 20.0
 EVENTS: list[dict[str, Any]] = [
     {"t": 1_700_000_000_000, "event": "driver", "state": "started", "generation": 1, "driver": "näm€"},
     {"t": 1_700_000_000_300, "event": "epoch", "epoch": 0, "state": "declared", "in": 7},
-    {
-        "t": 1_700_000_000_200,
-        "event": "step",
-        "epoch": 0,
-        "step": "committed",
-        "sink": "accepted",
-        "shard": 1,
-        "pid": 9,
-    },
+    {"t": 1_700_000_000_200, "event": "step", "epoch": 0, "step": "committed", "sink": "accepted", "shard": 1},
     {"t": 1_700_000_000_400, "event": "epoch", "epoch": 0, "state": "published", "in": 7},
     {"t": 1_700_000_000_500, "event": "epoch", "epoch": 1, "state": "declared", "in": 3},
 ]
@@ -49,6 +41,12 @@ class Announced:
     def append(self, content: bytes) -> None:
         with self.watch.path.open("ab", buffering=0) as file:
             file.write(content)
+
+    def announce(self, *events: dict[str, Any]) -> None:
+        """Append these, and wait until they were seen."""
+        before = len(self.watch.seen)
+        self.append(b"".join(orjson.dumps(event) + b"\n" for event in events))
+        self.until_seen(before + len(events))
 
     def until_seen(self, count: int) -> None:
         self.watch.wait_for(f"{count} announcements", lambda: len(self.watch.seen) >= count, LONG_S, alive)
@@ -88,17 +86,14 @@ def test_what_was_announced_before_the_end_is_read_and_a_cut_line_is_not(announc
 
 def test_the_running_epoch_is_declared_and_not_yet_published(announced: Announced) -> None:
     states: list[tuple[int | None, int]] = []
-    for number, event in enumerate(EVENTS, start=1):
-        announced.append(orjson.dumps(event) + b"\n")
-        announced.until_seen(number)
+    for event in EVENTS:
+        announced.announce(event)
         states.append((announced.watch.running, announced.watch.last_published))
     assert states == [(None, -1), (0, -1), (0, -1), (None, 0), (1, 0)]
 
 
 def test_an_epoch_published_again_does_not_move_the_last_one_back(announced: Announced) -> None:
-    published = [{"t": 1, "event": "epoch", "epoch": epoch, "state": "published"} for epoch in (4, 5, 4)]
-    announced.append(b"".join(orjson.dumps(event) + b"\n" for event in published))
-    announced.until_seen(3)
+    announced.announce(*({"t": 1, "event": "epoch", "epoch": epoch, "state": "published"} for epoch in (4, 5, 4)))
     assert announced.watch.last_published == 5
 
 
@@ -107,8 +102,7 @@ def test_a_wait_that_times_out_names_what_it_waited_for_and_what_came_last(annou
         WaitTimedOutError, match=r"^the first epoch did not come within 0 s; last announcement: nothing$"
     ):
         announced.watch.wait_for("the first epoch", lambda: False, 0.01, alive)
-    announced.append(orjson.dumps(EVENTS[1]) + b"\n")
-    announced.until_seen(1)
+    announced.announce(EVENTS[1])
     with pytest.raises(WaitTimedOutError, match=r"^a new executor did not come .*'state': 'declared'"):
         announced.watch.wait_for("a new executor", lambda: False, 0.01, alive)
 
@@ -128,15 +122,13 @@ def test_what_holds_already_is_not_waited_for_even_when_the_pipeline_is_dead(ann
 
 def test_the_next_step_is_looked_for_from_a_number_on(announced: Announced) -> None:
     steps = [{"t": t, "event": "step", "epoch": t, "step": "committed"} for t in range(4)]
-    announced.append(b"".join(orjson.dumps(event) + b"\n" for event in steps))
-    announced.until_seen(4)
+    announced.announce(*steps)
     found = announced.watch.next_step(lambda event: event["epoch"] != 2, 2, threading.Event())
     assert found == steps[3]
 
 
 def test_no_step_is_looked_for_once_the_run_stops(announced: Announced) -> None:
-    announced.append(orjson.dumps(EVENTS[2]) + b"\n")
-    announced.until_seen(1)
+    announced.announce(EVENTS[2])
     stop = threading.Event()
     stopper = threading.Timer(0.1, stop.set)
     stopper.start()
@@ -153,8 +145,7 @@ def test_what_is_dated_by_a_clock_that_was_stepped_gets_the_time_it_was_read_at(
     before = now_ms()
     off = {"t": before + step_ms, "event": "epoch", "epoch": 0, "state": "declared"}
     right = {"t": before - 2_000, "event": "step", "epoch": 0, "step": "committed"}
-    announced.append(orjson.dumps(off) + b"\n" + orjson.dumps(right) + b"\n")
-    announced.until_seen(2)
+    announced.announce(off, right)
     first, second = announced.watch.seen
     assert before <= first["t"] <= now_ms()
     assert first["told_t"] == off["t"]
@@ -166,11 +157,9 @@ def test_what_is_dated_by_a_clock_that_was_stepped_gets_the_time_it_was_read_at(
 def test_what_is_late_but_not_off_by_a_step_that_was_made_keeps_its_time(announced: Announced) -> None:
     """A process that stood still announces late; without a step nothing is dated anew, and with one only what fits."""
     late = {"t": now_ms() - 120_000, "event": "step", "epoch": 0, "step": "committed"}
-    announced.append(orjson.dumps(late) + b"\n")
-    announced.until_seen(1)
+    announced.announce(late)
     announced.watch.note_step(120_000)
     announced.watch.note_step(-3_600_000)
     ahead = {**late, "t": now_ms() + 180_000}
-    announced.append(orjson.dumps(late) + b"\n" + orjson.dumps(ahead) + b"\n")
-    announced.until_seen(3)
+    announced.announce(late, ahead)
     assert announced.watch.seen == [late, late, ahead]

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from tests.harness.faults.transaction import (
 )
 from tests.harness.schedule import PlannedFault
 from tests.unit.harness.sleepers import SLEEP, soon
-from tests.unit.harness.struck import World, stopped
+from tests.unit.harness.struck import World, lend, stopped
 
 PLANNED = PlannedFault(1, "transaction_open", "accepted", 1)
 # Comes by the point with every epoch and shard that its arguments name, as a pipeline's task does.
@@ -85,6 +85,13 @@ class Held(World):
         )
         return self.tasks[-1]
 
+    def armed(self, kind: type[WhileHeld] = WhileHeld, *, exactly: bool = True) -> tuple[WhileHeld, Blow]:
+        """A fault that holds who comes by its step, and the blow within it."""
+        inner = Blow(self.hold)
+        fault = kind(inner, self.hold, self.healing)
+        fault.aim(PLANNED, exactly=exactly)
+        return fault, inner
+
     def opened(self, pid: int, *, t: int, epoch: int = 3, shard: int = 1, attempt: int = 0) -> dict[str, Any]:
         named = {"step": "transaction_open", "sink": "accepted", "epoch": epoch, "shard": shard, "attempt": attempt}
         return self.announce(event="step", pid=pid, t=t, **named)
@@ -96,11 +103,7 @@ class Held(World):
             one.communicate()
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Held]:
-    made = Held(tmp_path)
-    yield made
-    made.close()
+world = lend(Held)
 
 
 def output(task: subprocess.Popen[str]) -> list[str]:
@@ -108,9 +111,7 @@ def output(task: subprocess.Popen[str]) -> list[str]:
 
 
 def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(world: Held) -> None:
-    inner = Blow(world.hold)
-    fault = WhileHeld(inner, world.hold, world.healing)
-    fault.aim(PLANNED, exactly=True)
+    fault, inner = world.armed()
     assert world.healing.owed == ["let go who is held at a step"]
     task = world.task("0.1", "3.0", "3.1", "4.1")
     told = world.hold.held(20.0)
@@ -125,8 +126,7 @@ def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(worl
 
 
 def test_a_rearmed_fault_holds_in_any_shard(world: Held) -> None:
-    fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
-    fault.aim(PLANNED, exactly=False)
+    fault, _ = world.armed(exactly=False)
     task = world.task("3.0")
     told = world.hold.held(20.0)
     assert told is not None
@@ -137,9 +137,7 @@ def test_a_rearmed_fault_holds_in_any_shard(world: Held) -> None:
 
 def test_of_several_that_are_held_any_one_is_struck(world: Held) -> None:
     """In pods the first of each is held, and the announcement may be another's."""
-    inner = Blow(world.hold)
-    fault = WhileHeld(inner, world.hold, world.healing)
-    fault.aim(PLANNED, exactly=False)
+    fault, inner = world.armed(exactly=False)
     task = world.task("3.0")
     assert world.hold.held(20.0)
     fault.strike(world.opened(task.pid + 1, t=1, shard=1))
@@ -149,9 +147,7 @@ def test_of_several_that_are_held_any_one_is_struck(world: Held) -> None:
 
 
 def test_one_held_in_another_epoch_than_was_announced_is_a_miss_and_goes_on(world: Held) -> None:
-    inner = Blow(world.hold)
-    fault = WhileHeld(inner, world.hold, world.healing)
-    fault.aim(PLANNED, exactly=True)
+    fault, inner = world.armed()
     task = world.task("4.1")
     assert world.hold.held(20.0)
     with pytest.raises(NoProcessError):
@@ -162,8 +158,7 @@ def test_one_held_in_another_epoch_than_was_announced_is_a_miss_and_goes_on(worl
 
 def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "HELD_S", 0.05)
-    fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
-    fault.aim(PLANNED, exactly=True)
+    fault, _ = world.armed()
     with pytest.raises(NoProcessError):
         fault.strike(world.opened(1, t=1))
     assert output(world.task("3.1")) == ["passed 3.1"]
@@ -171,8 +166,7 @@ def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: Held, monkeypatch
 
 
 def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(world: Held) -> None:
-    fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
-    fault.aim(PLANNED, exactly=True)
+    fault, _ = world.armed()
     fault.disarm()
     assert output(world.task("3.1")) == ["passed 3.1"]
     assert world.healing.owed == []
@@ -180,7 +174,7 @@ def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(w
 
 
 def test_who_is_held_goes_on_when_the_run_ends(world: Held) -> None:
-    WhileHeld(Blow(world.hold), world.hold, world.healing).aim(PLANNED, exactly=True)
+    world.armed()
     task = world.task("3.1")
     assert world.hold.held(20.0)
     world.healing.close(torn_down=True)
@@ -315,8 +309,7 @@ def test_who_is_to_be_lost_is_let_go_only_when_it_has_ended(world: Held) -> None
 
 def test_a_process_that_outlives_the_blow_makes_it_a_miss(world: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "ENDED_S", 0.2)
-    fault = Lost(Blow(world.hold), world.hold, world.healing)
-    fault.aim(PLANNED, exactly=True)
+    fault, _ = world.armed(Lost)
     task = world.task("3.1")
     assert world.hold.held(20.0) is not None
     fault.strike(world.opened(task.pid, t=1))

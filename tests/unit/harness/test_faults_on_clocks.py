@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from infra.embedded import spark
 from infra.embedded.process import identity
 from infra.embedded.spark import SparkHome
+from infra.embedded.stack import Endpoints
 from infra.toolchain.faketime import written
 from tests.harness.adapters.driver_clock import DriverClock, with_clock
 from tests.harness.adapters.drivers import NoProcessError
@@ -23,7 +23,7 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.clock import SteppedClock
 from tests.harness.history import read_history
 from tests.unit.harness.sleepers import SLEEP, Home, soon
-from tests.unit.harness.struck import World
+from tests.unit.harness.struck import World, lend
 
 REFUSED = "print('AccessError: this clock is ahead'); raise SystemExit(77)"
 
@@ -64,11 +64,7 @@ class Clocked(World):
         super().close()
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Clocked]:
-    made = Clocked(tmp_path)
-    yield made
-    made.close()
+world = lend(Clocked)
 
 
 def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_goes_on(world: Clocked) -> None:
@@ -82,6 +78,8 @@ def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_go
     assert not fault.landed()
     world.says(-120, state="published")
     assert world.watch.seen[-1]["t"] >= at
+    (told,) = (one for one in read_history(world.history.path) if one["event"] == "epoch")
+    assert told["told_t"] - told["t"] == pytest.approx(-120_000, abs=30_000), "the history keeps what it said"
     assert fault.landed()
     fault.endure()
     assert fault.after() == [], "nothing was published by the right clock yet"
@@ -152,13 +150,6 @@ def test_without_a_driver_it_misses_and_nothing_is_stepped(world: Clocked) -> No
     assert world.healing.owed == []
 
 
-def test_the_history_keeps_what_a_stepped_clock_said(world: Clocked) -> None:
-    world.fault(120).strike({})
-    world.says(120, state="declared")
-    (told,) = (one for one in read_history(world.history.path) if one["event"] == "epoch")
-    assert told["told_t"] - told["t"] == pytest.approx(120_000, abs=30_000)
-
-
 def test_drivers_go_by_the_clock_and_executors_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[dict[str, str], dict[str, str]]] = []
 
@@ -185,5 +176,5 @@ def _home(folder: Path) -> SparkHome:
     toolchain: Any = SimpleNamespace(
         jvm_jar=folder, spark_jars=folder, wheel=wheel, java=folder / "bin" / "java", spark_home=folder
     )
-    endpoints: Any = SimpleNamespace(s3_access_key="a", s3_secret_key="b")
+    endpoints = Endpoints("broker:1", "http://store:2", "key", s3_secret_key="none", s3_bucket="bucket")
     return SparkHome(toolchain, endpoints, folder, conf={"spark.own": "1"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from infra.embedded.process import identity
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.campaigns.chaos import main
 from tests.harness.checkers import faults as checked_faults
 from tests.harness.cut_sorts import (
     BETWEEN,
@@ -31,12 +29,11 @@ from tests.harness.faults.cut import CutLink
 from tests.harness.lengths import READING_S
 from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, parse_faults, plan, without_result_store
 from tests.harness.play.cut_links import cut_links
-from tests.harness.play.planned import describe
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL
 from tests.unit.harness.sleepers import soon
-from tests.unit.harness.struck import World
+from tests.unit.harness.struck import World, lend
 from tests.unit.harness.witnessed import witnessed
 
 STEP = {"t": 1, "event": "step", "step": "committed", "epoch": 3, "shard": 0, "pid": 7}
@@ -70,11 +67,7 @@ class Links(World):
         self.behind.close()
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[Links]:
-    made = Links(tmp_path)
-    yield made
-    made.close()
+world = lend(Links)
 
 
 def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: Links) -> None:
@@ -90,27 +83,12 @@ def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: Links
         told = fault.evidence()
     assert fault.landed()
     assert 0.2 <= told.pop("cut_s") < 5
-    assert told == {
-        "planned_s": 0.2,
-        "direction": "both",
-        "between": ["pipeline", "object store"],
-        "dropped": {"connections": 1},
-    }
+    between = ["pipeline", "object store"]
+    assert told == {"planned_s": 0.2, "direction": "both", "between": between, "dropped": {"connections": 1}}
     assert fault.after() == [who], "the server itself is as it was"
-    event = {
-        "t": at + 10_001,
-        "event": "fault",
-        "kind": CUT,
-        "target": TO_STORE.target,
-        "injected_at": at,
-        "epoch": 3,
-        "phase": DECLARED,
-        "healed_at": at + 10_000,
-        "process_before": who,
-        "process_after": who,
-        "hit": True,
-        **fault.evidence(),
-    }
+    times = {"t": at + 10_001, "injected_at": at, "healed_at": at + 10_000}
+    struck_at = {"epoch": 3, "phase": DECLARED, "process_before": who, "process_after": who, "hit": True}
+    event = {"event": "fault", "kind": CUT, "target": TO_STORE.target, **times, **struck_at, **fault.evidence()}
     epoch = {"event": "epoch", "epoch": 3, "driver": 9}
     published = {**epoch, "t": at + 20_000, "state": "published", "ms": {"total": 20_001}}
     after = [
@@ -176,15 +154,6 @@ def test_a_cut_at_a_declaration_has_a_delay_and_at_a_step_it_has_none() -> None:
     assert len(set(delays)) > 20
     assert 0.0 <= min(delays) < max(delays) <= READING_S
     assert {one.after_s for one in planned if one.step != DECLARED} == {0.0}
-
-
-def test_lengths_of_cuts_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plan", "--seed", "5", "--faults", "broker-cut*4", "--cut-s", "3,12"]) == 0
-    told = capsys.readouterr().out
-    assert told.rstrip("\n") == describe(plan(5, parse_faults("broker-cut*4", 5), 2, table=TABLE, cuts_s=(3.0, 12.0)))
-    assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
-    assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
-    assert capsys.readouterr().out.count(" for 7 s") == 2
 
 
 def test_cuts_means_every_cut_of_a_stack() -> None:

@@ -28,6 +28,11 @@ from tests.unit.harness.test_supervised_pods import NAME, Supervised
 
 FIRST, SECOND = f"{NAME}@00000000", f"{NAME}@00000001"
 STEP = {"event": "step", "epoch": 3, "shard": 0, "step": "committed", "sink": "accepted"}
+GIVEN_BACK = [
+    ("node", "node-2", "systemctl start kubelet"),
+    ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
+    ("cordon", "node-2", None),
+]
 REFUSED = (
     "2026-11-22T05:00:00.1Z stderr F WARN: something\n"
     "2026-11-22T05:00:01.2Z stderr F StaleDriverError: another driver took over (generation 4); where: head.json\n"
@@ -102,6 +107,14 @@ class World(Supervised):
         fault.arm()
         return fault
 
+    def struck(self, *, followed: bool = True) -> ZombiePod:
+        """A zombie whose driver stands still, and whose place another one took."""
+        fault = self.zombie()
+        fault.strike(STEP)
+        if followed:
+            self.followed()
+        return fault
+
     def followed(self) -> None:
         """Have a second driver on node-1 that took over and published."""
         self.log.set(pod(NAME, UIDS["a"], DRIVER, state=ended(137)))
@@ -151,12 +164,7 @@ def test_a_zombie_is_cut_off_woken_refused_and_its_node_given_back(world: World)
     world.done.clear()
     fault.heal()
     fault.heal()
-    assert world.done == [
-        ("continue", "node-2", ["71", "83"]),
-        ("node", "node-2", "systemctl start kubelet"),
-        ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
-        ("cordon", "node-2", None),
-    ]
+    assert world.done == [("continue", "node-2", ["71", "83"]), *GIVEN_BACK]
     told = fault.evidence()
     assert told["refusal"] == (
         "its processes ended: StaleDriverError: another driver took over (generation 4); where: head.json"
@@ -168,9 +176,7 @@ def test_a_zombie_is_cut_off_woken_refused_and_its_node_given_back(world: World)
 
 
 def test_the_node_starts_its_kubelet_by_itself_later_than_the_fault_can_last(world: World) -> None:
-    fault = world.zombie()
-    fault.strike(STEP)
-    world.followed()
+    fault = world.struck()
     asked: list[tuple[str, ...]] = []
     execute = world.nodes.execute
     world.nodes.execute = lambda node, *words: asked.append(words) or execute(node, *words)  # type: ignore[func-returns-value, method-assign]
@@ -186,9 +192,7 @@ def test_the_nodes_lease_is_renewed_until_its_kubelet_is_back(world: World, monk
     """Else the cluster takes broker and store out of their services after 50 s, if they are on that node."""
     monkeypatch.setattr(cluster_zombie, "RENEW_S", 0.01)
     others = set(threading.enumerate())
-    fault = world.zombie()
-    fault.strike(STEP)
-    world.followed()
+    fault = world.struck()
     fault.endure()
     soon("the lease to be renewed", lambda: len(world.renewed) > 2)
     fault.heal()
@@ -198,9 +202,7 @@ def test_the_nodes_lease_is_renewed_until_its_kubelet_is_back(world: World, monk
 
 def test_a_zombie_that_lives_on_has_no_refusal_and_its_node_is_given_back(world: World) -> None:
     world.nodes.outlives = True
-    fault = world.zombie()
-    fault.strike(STEP)
-    world.followed()
+    fault = world.struck()
     fault.endure()
     fault.heal()
     assert fault.evidence()["refusal"] is None
@@ -209,8 +211,7 @@ def test_a_zombie_that_lives_on_has_no_refusal_and_its_node_is_given_back(world:
 
 
 def test_a_zombie_that_nobody_follows_is_healed_all_the_same(world: World) -> None:
-    fault = world.zombie()
-    fault.strike(STEP)
+    fault = world.struck(followed=False)
     with pytest.raises(WaitTimedOutError, match="beside the zombie"):
         fault.endure()
     world.done.clear()
@@ -230,17 +231,14 @@ def test_a_stop_after_the_epoch_was_published_ends_with_the_takeover(world: Worl
 
 
 def test_what_the_zombie_itself_published_ends_nothing(world: World) -> None:
-    fault = world.zombie()
-    fault.strike(STEP)
+    fault = world.struck(followed=False)
     world.announce(event="epoch", state="published", epoch=3, driver=FIRST)
     with pytest.raises(WaitTimedOutError):
         fault.endure()
 
 
 def test_a_run_that_breaks_off_gives_the_node_back_and_says_so(world: World) -> None:
-    fault = world.zombie()
-    fault.strike(STEP)
-    world.followed()
+    fault = world.struck()
     fault.endure()
     world.ended.set()
     world.healing.close(torn_down=False)
@@ -294,10 +292,5 @@ def test_a_node_that_a_killed_run_took_is_given_back(world: World) -> None:
     world.nodes.states["node-1"] = "exited"
     world.done.clear()
     heal_nodes(world.cluster, world.nodes, world.said.append)  # type: ignore[arg-type]
-    assert world.done == [
-        ("start", "node-1"),
-        ("node", "node-2", "systemctl start kubelet"),
-        ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
-        ("cordon", "node-2", None),
-    ]
+    assert world.done == [("start", "node-1"), *GIVEN_BACK]
     assert ["node-1" in world.said[0], "r-0" in world.said[1]] == [True, True]

@@ -52,13 +52,23 @@ def test_who_has_ended_cannot_be_stopped(world: World) -> None:
     assert world.healing.owed == []
 
 
-def test_a_killed_server_is_another_process_once_healed(world: World) -> None:
-    server = world.server()
+@pytest.fixture
+def served(world: World) -> tuple[Server, psutil.Process]:
+    """Return a server, and a process below it."""
+    server = world.server(WITH_CHILD)
+    (below,) = psutil.Process(server.pid).children()
+    return server, below
+
+
+def test_a_killed_server_goes_with_those_below_it_and_is_another_process_once_healed(
+    world: World, served: tuple[Server, psutil.Process]
+) -> None:
+    server, below = served
     before = identity(server.pid)
     fault = KilledServer(server, 0.0, world.healing)
     ((who, at),) = fault.strike({})
     assert who == before
-    soon("its end", lambda: not server.running())
+    soon("the end of both", lambda: not server.running() and not below.is_running())
     assert fault.after() == []
     assert world.healing.owed == ["start the test server again"]
     fault.endure()
@@ -69,39 +79,19 @@ def test_a_killed_server_is_another_process_once_healed(world: World) -> None:
     assert abs(at - time.time_ns() // 1_000_000) < 60_000
 
 
-def test_a_stopped_server_is_the_same_process_afterwards(world: World) -> None:
-    server = world.server()
+def test_a_stopped_server_stands_still_with_those_below_it_and_is_the_same_process_afterwards(
+    world: World, served: tuple[Server, psutil.Process]
+) -> None:
+    server, below = served
     fault = StoppedServer(server, STOP_S, world.healing)
     ((who, _),) = fault.strike({})
-    assert stopped(server.pid)
+    assert (stopped(server.pid), stopped(below.pid)) == (True, True)
     fault.endure()
     assert stopped(server.pid)
     fault.heal()
-    assert not stopped(server.pid)
+    assert (stopped(server.pid), stopped(below.pid)) == (False, False)
     assert fault.after() == [who]
     assert fault.evidence()["stopped_s"] >= STOP_S
-
-
-def with_processes_below(world: World) -> tuple[Server, psutil.Process]:
-    server = world.server(WITH_CHILD)
-    (below,) = psutil.Process(server.pid).children()
-    return server, below
-
-
-def test_a_server_is_killed_with_the_processes_below_it(world: World) -> None:
-    server, below = with_processes_below(world)
-    KilledServer(server, 0.0, world.healing).strike({})
-    soon("the end of both", lambda: not server.running() and not below.is_running())
-
-
-def test_a_server_is_stopped_with_the_processes_below_it(world: World) -> None:
-    server, below = with_processes_below(world)
-    fault = StoppedServer(server, 0.0, world.healing)
-    fault.strike({})
-    assert stopped(server.pid)
-    assert stopped(below.pid)
-    fault.heal()
-    assert not stopped(below.pid)
 
 
 def test_a_killed_worker_is_followed_by_the_one_that_takes_its_shard(world: World) -> None:

@@ -16,9 +16,8 @@ from tests.unit.harness.fabricate import LATENESS_MS
 from tests.unit.harness.fabricate_gateways import AWAY, HOLD_MAX_MS, NORTH, fabricate_gateways
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.gateway_world import GatewayWorld
-from tests.unit.harness.tamper import bind, change_json, change_lines, watch
-
-Change = Callable[[Path], None]
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
+from tests.unit.harness.tamper import Change, bind, change_lines, document, history, manifest, sent, watch
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +27,18 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_whose_gateway_is_let_go_passes(run: Path) -> None:
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.PASS, results.reasons
-    says = results.oracle("certificates").says
+    says = expect_run(run, PASS, "certificates").oracle("certificates").says
     assert f"were released by the bound, without {AWAY}" in says
     assert f"records of {AWAY} were refused" in says
 
 
+def statements(change: Callable[[list[Row]], Any]) -> Change:
+    return lambda run: change_lines(run / "statements.jsonl", change)
+
+
 def words(change: Callable[[list[Row]], Any]) -> Change:
     """Change lines that are words; between them stands when the broker had each."""
-    return lambda run: change_lines(
-        run / "statements.jsonl", lambda rows: change([row for row in rows if "said_at" in row])
-    )
+    return statements(lambda rows: change([row for row in rows if "said_at" in row]))
 
 
 def word(at: int, **changes: Any) -> Change:
@@ -57,7 +56,7 @@ def had(at: int, by_ms: int) -> Change:
         line = [row for row in rows if "delivered_at" in row][at]
         line["delivered_at"] += by_ms
 
-    return lambda run: change_lines(run / "statements.jsonl", change)
+    return statements(change)
 
 
 def end_moved(at: int, by: int) -> Change:
@@ -67,49 +66,31 @@ def end_moved(at: int, by: int) -> Change:
     return words(move)
 
 
-def dropped_and_swapped(run: Path) -> None:
-    """A gateway's words of two turns change places."""
-    change_lines(run / "statements.jsonl", lambda rows: rows.insert(0, rows.pop(8)))
+SWAPPED = statements(lambda rows: rows.insert(0, rows.pop(8)))
+"""A gateway's words of two turns change places."""
 
 
 def last_acknowledged(by_ms: int) -> Change:
     """The record that the last word of a turn speaks of was acknowledged earlier or later."""
-
-    def change(rows: list[Row]) -> None:
-        rows[40]["acked_at"] += by_ms
-
-    return lambda run: change_lines(run / "sent.jsonl", change)
+    return sent(lambda rows: rows[40].update(acked_at=rows[40]["acked_at"] + by_ms))
 
 
 def clock(epoch: int, change: Callable[[Row], Any]) -> Change:
-    return lambda run: change_json(
-        run / "observed" / "chain.json", lambda chain: change(chain["epochs"][epoch]["clock"])
-    )
+    return document("chain", lambda chain: change(chain["epochs"][epoch]["clock"]))
 
 
 def fault(**changes: Any) -> Change:
-    def change(rows: list[Row]) -> None:
-        next(row for row in rows if row["event"] == "fault").update(changes)
-
-    return lambda run: change_lines(run / "history.jsonl", change)
+    return history(lambda rows: next(row for row in rows if row["event"] == "fault").update(changes))
 
 
 def settings(**changes: Any) -> Change:
-    return lambda run: change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(changes))
+    return manifest(lambda told: told["settings"].update(changes))
 
 
-def spoke_while_away(run: Path) -> None:
+def spoke_while_away(rows: list[Row]) -> None:
     """The injector tells of a later return than there was."""
-
-    def later(rows: list[Row]) -> None:
-        told = next(row for row in rows if row["event"] == "fault")
-        told.update(healed_at=told["healed_at"] + 24_000, held_s=told["held_s"] + 24)
-        told["t"] += 24_000
-
-    change_lines(run / "history.jsonl", later)
-
-
-FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
+    told = next(row for row in rows if row["event"] == "fault")
+    told.update(healed_at=told["healed_at"] + 24_000, held_s=told["held_s"] + 24, t=told["t"] + 24_000)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +100,7 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (word(5, said_at=1.5), UNKNOWN, "is no whole number"),
         (word(5, said_at="1750000000000"), UNKNOWN, "is no whole number"),
         (word(5, time_ms=0), FAIL, "took back at"),
-        (dropped_and_swapped, FAIL, "took back at"),
+        (SWAPPED, FAIL, "took back at"),
         (word_later(-1, 10**6), FAIL, "when there was no run"),
         (had(5, -60), FAIL, "before it was said"),
         (had(5, 10**9), FAIL, "when there was no run"),
@@ -139,7 +120,7 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (fault(held_s=96.0), UNKNOWN, "is told to have been away for 96 s"),
         (fault(kept=10**6), UNKNOWN, "is told to have kept back 1000000 records"),
         (fault(kept=-1), UNKNOWN, "is told to have kept back -1 records"),
-        (spoke_while_away, UNKNOWN, f"{AWAY} is told to have been away, and sent"),
+        (history(spoke_while_away), UNKNOWN, f"{AWAY} is told to have been away, and sent"),
         (settings(hold_max_ms=HOLD_MAX_MS - 1), UNKNOWN, f"hold_max_ms {HOLD_MAX_MS}, the manifest {HOLD_MAX_MS - 1}"),
         (settings(lateness_ms=LATENESS_MS - 1), UNKNOWN, f"lateness_ms {LATENESS_MS}, the manifest {LATENESS_MS - 1}"),
         (settings(hold_max_ms=10 * HOLD_MAX_MS), FAIL, "after its last word"),
@@ -147,9 +128,7 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
 )
 def test_what_no_other_file_says_too_is_found(run: Path, does: Change, verdict: Verdict, why: str) -> None:
     does(run)
-    oracle = judge(run, write=False).oracle("certificates")
-    assert oracle.verdict is verdict, oracle.says
-    assert any(why in line for line in (oracle.says, *oracle.evidence)), (oracle.says, oracle.evidence)
+    expect(run, verdict, "certificates", why)
 
 
 @pytest.mark.parametrize("hold_max_ms", [600_000, 10_000])
@@ -173,9 +152,7 @@ def test_words_of_the_product_are_as_acknowledgements_made_them(hold_max_ms: int
 )
 def test_who_lags_is_who_is_struck_and_who_comes_back(run: Path, changes: Row, why: str) -> None:
     fault(**changes)(run)
-    oracle = judge(run, write=False).oracle("faults")
-    assert oracle.verdict is Verdict.UNKNOWN
-    assert any(why in line for line in oracle.evidence), oracle.evidence
+    expect(run, UNKNOWN, "faults", why)
 
 
 def test_a_lag_that_is_told_twice_is_one(run: Path) -> None:
@@ -183,12 +160,10 @@ def test_a_lag_that_is_told_twice_is_one(run: Path) -> None:
         at = next(at for at, row in enumerate(rows) if row["event"] == "fault")
         rows.insert(at, {**rows[at], "injected_at": rows[at]["injected_at"] + 100})
 
-    change_lines(run / "history.jsonl", twice)
-    oracle = judge(run, write=False).oracle("faults")
-    assert oracle.verdict is Verdict.UNKNOWN
-    assert any("told of it twice" in line for line in oracle.evidence), oracle.evidence
+    history(twice)(run)
+    expect(run, UNKNOWN, "faults", "told of it twice")
 
 
 def test_a_rate_is_more_than_nothing(run: Path) -> None:
     settings(rate=0)(run)
-    assert judge(run, write=False).verdict is Verdict.UNKNOWN
+    assert judge(run, write=False).verdict is UNKNOWN

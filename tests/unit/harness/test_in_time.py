@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +16,15 @@ from tests.harness.checkers.in_time import Seal, announcements, count_kept_by_pa
 from tests.harness.checkers.reference import Outcome, Reference
 from tests.harness.evidence import Clock, EpochRecord, Settings
 from tests.harness.judge.verdict import judge
-from tests.harness.results import Verdict
 from tests.harness.sends import Send
+from tests.unit.harness.epochs import record_of
 from tests.unit.harness.fabricated_files import Row
-from tests.unit.harness.tamper import change_json, change_lines
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, oracle_of
+from tests.unit.harness.tamper import manifest, sent
 
 
 def record(epoch: int, watermark_ms: int | None, clock: Clock | None = None) -> EpochRecord:
-    counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
-    return EpochRecord.model_validate(
-        {
-            "epoch": epoch,
-            "generation": 1,
-            "ranges": {},
-            "topic_ids": {},
-            "watermark_ms": watermark_ms,
-            "shards": 1,
-            "settings_digest": "",
-            "counts": counts,
-            "max_event_time_ms": None,
-            "clock": clock,
-        }
-    )
+    return record_of(epoch, watermark_ms, clock=clock)
 
 
 def send(kind: str = "fresh", partition: int = 0) -> Send:
@@ -55,6 +43,9 @@ def send(kind: str = "fresh", partition: int = 0) -> Send:
         (150, "fresh", Clock(idle={"events": (0,)}), 200, False),
         (150, "fresh", Clock(idle={"events": (1,)}), 200, True),
         (150, "fresh", Clock(released=("gate",)), 200, False),
+        (150, "fresh", Clock(forced_ms=0), 200, False),
+        (99, "late", Clock(forced_ms=0), 200, True),  # sent when its window was closed
+        (99, "fresh", Clock(forced_ms=0), 200, False),  # its partition may be behind, with all it had unread
         (99, "fresh", Clock(idle={"events": (0,)}), 200, True),  # idle is who has nothing unread
     ],
 )
@@ -69,6 +60,9 @@ def test_a_seal_is_after_what_was_acknowledged_before_it(
     [
         (Clock(released=("north",)), False),
         (Clock(released=("south",)), True),
+        (Clock(sources={"north": 5}, forced_ms=6), False),
+        (Clock(sources={"north": None}, forced_ms=6), False),
+        (Clock(sources={"north": 6, "south": 5}, forced_ms=6), True),
         (Clock(idle={"events": (0,)}), True),  # its gateway's word holds time for it
     ],
 )
@@ -95,38 +89,42 @@ def test_the_first_announcement_counts_by_the_earlier_clock_and_none_of_a_repeat
 @pytest.fixture
 def unpaced(run: Path) -> Path:
     """The clean run, told to be of an unpaced sender whose acknowledgements came at once."""
-    change_lines(run / "sent.jsonl", lambda rows: [row.update(acked_at=row["sent_at"]) for row in rows])
-    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(rate="250"))
+    sent(lambda rows: [row.update(acked_at=row["sent_at"]) for row in rows])(run)
+    manifest(lambda told: told["settings"].update(rate="250"))(run)
     return run
 
 
-def late_of(case: Case) -> list[int]:
-    return [at for at, outcome in enumerate(case.reference.outcomes) if outcome == Outcome.LATE]
-
-
 def test_a_record_that_was_acknowledged_before_its_window_was_closed_fails_the_run(unpaced: Path) -> None:
-    assert in_time.judge(Case(unpaced)).verdict is not Verdict.FAIL
-    at = late_of(Case(unpaced))[0]
-    change_lines(unpaced / "sent.jsonl", lambda rows: rows[at].update(acked_at=0, sent_at=0))
-    oracle = judge(unpaced, write=False).oracle(in_time.NAME)
-    assert oracle.verdict is Verdict.FAIL
-    assert "1 records were refused" in oracle.says
+    assert in_time.judge(Case(unpaced)).verdict is not FAIL
+    at = next(at for at, outcome in enumerate(Case(unpaced).reference.outcomes) if outcome == Outcome.LATE)
+    sent(lambda rows: rows[at].update(acked_at=0, sent_at=0))(unpaced)
+    oracle = expect(unpaced, FAIL, in_time.NAME, "1 records were refused").oracle(in_time.NAME)
     assert "closed its window" in oracle.evidence[0]
 
 
-def test_a_run_in_which_no_partition_lagged_has_shown_nothing(unpaced: Path) -> None:
-    oracle = in_time.judge(Case(unpaced))
-    assert oracle.verdict is Verdict.UNKNOWN
-    assert "nothing lagged" in oracle.says
-
-
-def test_a_record_that_the_largest_time_seen_would_have_refused_shows_a_lag(
+def test_of_a_partition_that_may_have_been_left_behind_nothing_is_known(
     unpaced: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_time, "count_kept_by_partition", lambda *_: 3)
+    """Its certificates name it: too much was held for it. What it lagged by is in the topic, unread."""
+    at = next(at for at, outcome in enumerate(Case(unpaced).reference.outcomes) if outcome == Outcome.LATE)
+    sent(lambda rows: rows[at].update(acked_at=0, sent_at=0, kind="fresh"))(unpaced)
+    made = in_time.seals
+
+    def forced(*given: Any) -> list[Seal]:
+        clock = Clock(forced_ms=1)
+        return [replace(seal, record=seal.record.model_copy(update={"clock": clock})) for seal in made(*given)]
+
+    monkeypatch.setattr(in_time, "seals", forced)
     oracle = in_time.judge(Case(unpaced))
-    assert oracle.verdict is Verdict.PASS
-    assert "would have refused 3 more" in oracle.says
+    assert (oracle.verdict, "too much was held" in oracle.says) == (UNKNOWN, True), oracle.says
+
+
+def test_a_lag_is_shown_by_a_record_that_the_largest_time_seen_would_have_refused(
+    unpaced: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect(unpaced, UNKNOWN, in_time.NAME, "nothing lagged")
+    monkeypatch.setattr(in_time, "count_kept_by_partition", lambda *_: 3)
+    expect(unpaced, PASS, in_time.NAME, "would have refused 3 more")
 
 
 def test_kept_are_those_behind_the_largest_time_of_earlier_epochs() -> None:
@@ -137,18 +135,11 @@ def test_kept_are_those_behind_the_largest_time_of_earlier_epochs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda rows: rows[3].pop("acked_at"), "does not say when it was acknowledged"),
-        (lambda rows: rows[3].update(acked_at="soon"), "does not say when it was acknowledged"),
-    ],
+    "change", [lambda row: row.pop("acked_at"), lambda row: row.update(acked_at="soon")], ids=["none", "no time"]
 )
-def test_without_acknowledgements_nothing_is_known(
-    unpaced: Path, change: Callable[[list[Row]], Any], says: str
-) -> None:
-    change_lines(unpaced / "sent.jsonl", change)
-    oracle = judge(unpaced, write=False).oracle(in_time.NAME)
-    assert (oracle.verdict, says in oracle.says) == (Verdict.UNKNOWN, True)
+def test_without_acknowledgements_nothing_is_known(unpaced: Path, change: Callable[[Row], Any]) -> None:
+    sent(lambda rows: change(rows[3]))(unpaced)
+    expect(unpaced, UNKNOWN, in_time.NAME, "does not say when it was acknowledged")
 
 
 def test_a_run_whose_sender_waited_for_the_chain_is_not_asked(run: Path) -> None:
@@ -156,5 +147,4 @@ def test_a_run_whose_sender_waited_for_the_chain_is_not_asked(run: Path) -> None
 
 
 def test_an_unpaced_run_need_not_meet_the_bounds_of_time(unpaced: Path) -> None:
-    says = judge(unpaced, write=False).oracle("decisions").says
-    assert "no record was at a bound" in says
+    assert "no record was at a bound" in oracle_of(unpaced, "decisions").says

@@ -151,11 +151,8 @@ def test_a_command_without_a_document_leaves_its_last_words(program: Complete, m
     monkeypatch.setattr(inquiry, "COMMAND_S", 0.2)
     main.write_text("import time\ntime.sleep(60)")
     assert program(1)[2:] == (None, None, "")
-
-
-@pytest.mark.parametrize("said", ["", "}\n{", "{\n 1\n}", "{\n", "[\n1\n]"])
-def test_what_is_no_document_is_none(said: str) -> None:
-    assert document_in(said) is None
+    for said in ("", "}\n{", "{\n 1\n}", "{\n", "[\n1\n]"):
+        assert document_in(said) is None, said
 
 
 def test_the_metric_is_read_where_the_product_serves_it() -> None:
@@ -169,8 +166,5 @@ def test_the_metric_is_read_where_the_product_serves_it() -> None:
     assert read is not None
     assert read[1:] == (4, 1)
     assert read_metric(None) is read_metric(2**22 + 1) is None
-
-
-def test_gauges_of_another_name_are_none() -> None:
     text = 'effectively_once_last_epoch{pipeline="u"} 7.0\nother 1\n# HELP effectively_once_last_epoch of\n'
-    assert gauges_in(text) == {"effectively_once_last_epoch": 7.0}
+    assert gauges_in(text) == {"effectively_once_last_epoch": 7.0}, "those of another name are none"

@@ -11,17 +11,10 @@ from typing import Any
 import pytest
 
 from tests.harness.judge.verdict import judge
-from tests.harness.results import Oracle, Verdict
+from tests.harness.results import Verdict
 from tests.unit.harness.fabricated_files import Row
-from tests.unit.harness.tamper import change_json, change_lines, lines_of
-
-
-def failing(run: Path, name: str) -> Oracle:
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.FAIL, results.reasons
-    oracle = results.oracle(name)
-    assert oracle.verdict is Verdict.FAIL, results.reasons
-    return oracle
+from tests.unit.harness.judged import FAIL, UNKNOWN, expect_run
+from tests.unit.harness.tamper import document, history, lines_of, manifest, observed, sent
 
 
 def _range(epoch: int, partition: str, side: int, by: int) -> Callable[[Any], None]:
@@ -91,82 +84,66 @@ CHAIN = [
 
 @pytest.mark.parametrize(("change", "names"), [case[1:] for case in CHAIN], ids=[case[0] for case in CHAIN])
 def test_tampered_chain_fails(run: Path, change: Callable[[Any], None], names: str) -> None:
-    change_json(run / "observed" / "chain.json", change)
-    oracle = failing(run, "chain")
-    assert any(names in line for line in oracle.evidence), oracle.evidence
+    document("chain", change)(run)
+    expect_run(run, FAIL, "chain", names)
 
 
 def test_accepted_record_of_another_epoch_fails_the_chain(run: Path) -> None:
-    path = run / "observed" / "accepted.jsonl"
-    row = lines_of(path)[3]
-    change_lines(path, lambda rows: rows[3].__setitem__("epoch", row["epoch"] + 1))
-    assert f"id {row['id']} was published in epoch" in failing(run, "chain").evidence[0]
+    row = lines_of(run / "observed" / "accepted.jsonl")[3]
+    observed("accepted", lambda rows: rows[3].update(epoch=row["epoch"] + 1))(run)
+    expect_run(run, FAIL, "chain", f"id {row['id']} was published in epoch")
 
 
-def test_open_transaction_is_not_quiet(run: Path) -> None:
-    change_json(
-        run / "observed" / "quiet.json", lambda quiet: quiet["open_transactions"].append("user_counts.accepted.0")
-    )
-    assert "user_counts.accepted.0" in failing(run, "quiet").evidence[0]
+def _part(quiet: Any) -> Row:
+    part: Row = quiet["partitions"][1]
+    return part
 
 
-def test_stable_offset_behind_is_not_quiet(run: Path) -> None:
-    def change(quiet: Any) -> None:
-        quiet["partitions"][1]["last_stable_offset"] -= 1
+QUIET: list[tuple[Callable[[Any], object], Verdict, str]] = [
+    (lambda it: it["open_transactions"].append("user_counts.accepted.0"), FAIL, "user_counts.accepted.0"),
+    (
+        lambda it: _part(it).update(last_stable_offset=_part(it)["last_stable_offset"] - 1),
+        FAIL,
+        "accepted/1: last stable offset",
+    ),
+    # Ends that are not those of all that was read.
+    (lambda it: _part(it).update(read_to=3), UNKNOWN, "accepted/1 was read to @3, stable is it to @"),
+    (lambda it: _part(it).pop("read_to"), UNKNOWN, "accepted/1 was read to no known end"),
+    (lambda it: it.update(at=it["at"] - 200_000), UNKNOWN, "s before the last word of the last driver"),
+    (lambda it: it.pop("at"), UNKNOWN, "when the ends were asked for is not known"),
+]
 
-    change_json(run / "observed" / "quiet.json", change)
-    assert "accepted/1: last stable offset" in failing(run, "quiet").evidence[0]
 
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda quiet: quiet["partitions"][1].update(read_to=3), "accepted/1 was read to @3, stable is it to @"),
-        (lambda quiet: quiet["partitions"][1].pop("read_to"), "accepted/1 was read to no known end"),
-        (lambda quiet: quiet.update(at=quiet["at"] - 200_000), "s before the last word of the last driver"),
-        (lambda quiet: quiet.pop("at"), "when the ends were asked for is not known"),
-    ],
-)
-def test_ends_that_are_not_those_of_all_that_was_read_are_unknown(
-    run: Path, change: Callable[[Any], object], said: str
+@pytest.mark.parametrize(("change", "verdict", "says"), QUIET)
+def test_what_is_open_is_not_quiet_and_ends_of_something_else_are_unknown(
+    run: Path, change: Callable[[Any], object], verdict: Verdict, says: str
 ) -> None:
-    change_json(run / "observed" / "quiet.json", change)
-    oracle = judge(run, write=False).oracle("quiet")
-    assert oracle.verdict is Verdict.UNKNOWN
-    assert said in oracle.says
+    document("quiet", change)(run)
+    expect_run(run, verdict, "quiet", says)
 
 
 @pytest.mark.parametrize("sink", ["accepted", "user_counts", "global_counts"])
 def test_row_after_the_boundary_fails_the_epilogue(run: Path, sink: str) -> None:
-    path = run / "observed" / f"{sink}.jsonl"
-    row = {**lines_of(path)[5], "offset": 100_000, "epoch": 100}
-    change_lines(path, lambda rows: rows.append(row))
-    assert f"{sink}: a row after the boundary" in failing(run, "epilogue").evidence[0]
+    observed(sink, lambda rows: rows.append({**rows[5], "offset": 100_000, "epoch": 100}))(run)
+    expect_run(run, FAIL, "epilogue", f"{sink}: a row after the boundary")
 
 
 @pytest.mark.parametrize("times", [0, 2])
 def test_resent_late_record_is_routed_exactly_once(run: Path, times: int) -> None:
-    path = run / "observed" / "dead_letter.jsonl"
-
-    def change(rows: list[Row]) -> None:
-        rows.extend([rows.pop()] * times)
-
-    change_lines(path, change)
-    failing(run, "epilogue")
+    observed("dead_letter", lambda rows: rows.extend([rows.pop()] * times))(run)
+    expect_run(run, FAIL, "epilogue")
 
 
 def test_fresh_record_that_the_reference_calls_late_fails_the_aggregates(run: Path) -> None:
     """The generator's word and the reference must agree: here the settings make records in time late."""
-    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(lateness_ms=0, window_ms=1000))
-    assert any("is late by the reference" in line for line in failing(run, "aggregates").evidence)
+    manifest(lambda told: told["settings"].update(lateness_ms=0, window_ms=1000))(run)
+    expect_run(run, FAIL, "aggregates", "is late by the reference")
 
 
 def test_record_planned_late_and_accepted_fails_the_aggregates(run: Path) -> None:
-    def change(rows: list[Row]) -> None:
-        next(row for row in rows if row["kind"] == "fresh")["kind"] = "late"
-
-    change_lines(run / "sent.jsonl", change)
-    assert any("late id" in line and "is accepted" in line for line in failing(run, "aggregates").evidence)
+    sent(lambda rows: next(row for row in rows if row["kind"] == "fresh").update(kind="late"))(run)
+    evidence = expect_run(run, FAIL, "aggregates").oracle("aggregates").evidence
+    assert any("late id" in line and "is accepted" in line for line in evidence)
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(0, None), (1, Verdict.PASS), (2, Verdict.FAIL)])
@@ -178,7 +155,7 @@ def test_a_pipeline_whose_drivers_are_all_refused_fails(run: Path, count: int, v
         at = rows[-1]["t"]
         rows[-1:-1] = [{"t": at, "event": "driver", "state": "ended", "pid": p, "says": s} for p, s in ends]
 
-    change_lines(run / "history.jsonl", end)
+    history(end)(run)
     found = [one for one in judge(run, write=False).oracles if one.name == "goes on"]
     assert [one.verdict for one in found] == ([] if verdict is None else [verdict])
 
@@ -206,12 +183,12 @@ def _ended_by_the_older_one_too(rows: list[Row]) -> None:
 
 
 def test_an_epoch_that_was_declared_again_is_published_as_a_repeat(run: Path) -> None:
-    change_lines(run / "history.jsonl", _repeat_denied)
-    assert "declared again, and published as if it were not" in failing(run, "chain").evidence[0]
+    history(_repeat_denied)(run)
+    expect_run(run, FAIL, "chain", "declared again, and published as if it were not")
 
 
 def test_a_driver_that_stood_still_may_end_for_the_first_time_what_a_newer_one_declared_again(run: Path) -> None:
-    change_lines(run / "history.jsonl", _ended_by_the_older_one_too)
+    history(_ended_by_the_older_one_too)(run)
     results = judge(run, write=False)
     assert {results.oracle(name).verdict for name in ("chain", "epochs")} == {Verdict.PASS}, results.reasons
 
@@ -230,7 +207,7 @@ def _give_up(run: Path, *, record: bool) -> int:
         if record:
             chain["epochs"][4]["lost"] = {"offsets": {"events": {"1": [start, end]}}, "at_ms": 1}
 
-    change_json(run / "observed" / "chain.json", change)
+    document("chain", change)(run)
     return gone
 
 
@@ -254,10 +231,9 @@ def test_a_gap_without_a_record_is_a_break_and_with_one_a_loss_that_is_told_and_
 @pytest.mark.parametrize(("side", "by"), [(0, 1), (0, -1), (1, 1), (1, -1)])
 def test_a_recorded_loss_that_is_not_the_gap_excuses_nothing(run: Path, side: int, by: int) -> None:
     _give_up(run, record=True)
-    path = run / "observed" / "chain.json"
-    change_json(path, lambda chain: _move(chain["epochs"][4]["lost"]["offsets"]["events"]["1"], side, by))
-    oracle = failing(run, "chain")
-    assert any("gives up" in line or "gap in" in line or "overlap in" in line for line in oracle.evidence)
+    document("chain", lambda chain: _move(chain["epochs"][4]["lost"]["offsets"]["events"]["1"], side, by))(run)
+    evidence = expect_run(run, FAIL, "chain").oracle("chain").evidence
+    assert any("gives up" in line or "gap in" in line or "overlap in" in line for line in evidence)
 
 
 def _move(span: list[int], side: int, by: int) -> None:

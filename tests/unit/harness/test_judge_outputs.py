@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.harness.evidence import SINKS
 from tests.harness.judge.verdict import judge
-from tests.harness.results import Results, Verdict
+from tests.harness.results import Verdict
 from tests.unit.harness.fabricated_files import Row
-from tests.unit.harness.tamper import change_lines, lines_of, name_of
+from tests.unit.harness.judged import FAIL, expect, expect_run
+from tests.unit.harness.tamper import change_lines, lines_of, name_of, observed
 
 ALTERED = [
     ("accepted", "user", "u99999"),
@@ -38,19 +39,15 @@ ALTERED = [
 ]
 
 
-def judged(run: Path) -> Results:
-    return judge(run, write=False)
-
-
-def at_fault(results: Results) -> tuple[str, ...]:
-    assert results.verdict is Verdict.FAIL, results.reasons
-    oracle = results.oracle("multiset")
-    assert oracle.verdict is Verdict.FAIL, oracle
-    return oracle.evidence
+def expect_offence(run: Path, sink: str, sort: str, name: str) -> None:
+    """The multiset of a sink fails with one offence of this sort, whose record it names first."""
+    results = expect_run(run, FAIL, "multiset")
+    assert f"{sink}: {sort} {name}" in results.oracle("multiset").evidence[0]
+    assert getattr(results.outputs[sink], sort) == 1
 
 
 def test_clean_run_passes_every_oracle_and_guard(pristine: Path) -> None:
-    results = judged(pristine)
+    results = judge(pristine, write=False)
     assert results.reasons == ()
     assert results.verdict is Verdict.PASS
     assert {oracle.number for oracle in results.oracles} == set(range(8))
@@ -71,30 +68,21 @@ def test_removed_record_is_missing(run: Path, sink: str, repair_count: bool) -> 
     else:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         path.write_text("".join(lines[:5] + lines[6:]), encoding="utf-8")
-    results = judged(run)
-    evidence = at_fault(results)
-    assert f"{sink}: missing {name_of(row)}" in evidence[0]
-    assert results.outputs[sink].missing == 1
+    expect_offence(run, sink, "missing", name_of(row))
 
 
 @pytest.mark.parametrize("sink", SINKS)
 def test_doubled_record_is_duplicated(run: Path, sink: str) -> None:
-    path = run / "observed" / f"{sink}.jsonl"
-    row = lines_of(path)[5]
-    change_lines(path, lambda rows: rows.append({**row, "offset": 10_000, "partition": 1}))
-    results = judged(run)
-    assert f"{sink}: duplicated {name_of(row)}" in at_fault(results)[0]
-    assert results.outputs[sink].duplicated == 1
+    row = lines_of(run / "observed" / f"{sink}.jsonl")[5]
+    observed(sink, lambda rows: rows.append({**row, "offset": 10_000, "partition": 1}))(run)
+    expect_offence(run, sink, "duplicated", name_of(row))
 
 
 @pytest.mark.parametrize(("sink", "field", "value"), ALTERED)
 def test_altered_record_is_corrupted(run: Path, sink: str, field: str, value: Any) -> None:
-    path = run / "observed" / f"{sink}.jsonl"
-    row = lines_of(path)[5]
-    change_lines(path, lambda rows: rows[5].__setitem__(field, value))
-    results = judged(run)
-    assert f"{sink}: corrupted {name_of(row)}" in at_fault(results)[0]
-    assert results.outputs[sink].corrupted == 1
+    row = lines_of(run / "observed" / f"{sink}.jsonl")[5]
+    observed(sink, lambda rows: rows[5].update({field: value}))(run)
+    expect_offence(run, sink, "corrupted", name_of(row))
 
 
 @pytest.mark.parametrize(
@@ -107,51 +95,41 @@ def test_altered_record_is_corrupted(run: Path, sink: str, field: str, value: An
     ],
 )
 def test_invented_record_is_phantom(run: Path, sink: str, invented: Row) -> None:
-    path = run / "observed" / f"{sink}.jsonl"
-    row = {**lines_of(path)[5], **invented}
-    change_lines(path, lambda rows: rows.append(row))
-    results = judged(run)
-    assert f"{sink}: phantom {name_of(row)}" in at_fault(results)[0]
-    assert results.outputs[sink].phantom == 1
+    row = {**lines_of(run / "observed" / f"{sink}.jsonl")[5], **invented}
+    observed(sink, lambda rows: rows.append(row))(run)
+    expect_offence(run, sink, "phantom", name_of(row))
 
 
 def test_payload_of_a_late_record_must_be_the_one_sent(run: Path) -> None:
-    path = run / "observed" / "dead_letter.jsonl"
-
     def change(rows: list[Row]) -> None:
         row = next(row for row in rows if row["reason"] == "late")
         row["value"] = row["value"].replace("pay-", "pax-")
 
-    change_lines(path, change)
-    assert "value holds another payload than was sent" in at_fault(judged(run))[0]
+    observed("dead_letter", change)(run)
+    expect_run(run, FAIL, "multiset", "value holds another payload than was sent")
 
 
 def test_record_without_identity_is_phantom(run: Path) -> None:
-    change_lines(run / "observed" / "user_counts.jsonl", lambda rows: rows.append({"sink": "user_counts", "count": 1}))
-    assert "row without identity" in at_fault(judged(run))[0]
+    observed("user_counts", lambda rows: rows.append({"sink": "user_counts", "count": 1}))(run)
+    expect_run(run, FAIL, "multiset", "row without identity")
 
 
 def test_first_ten_offenders_are_named_and_the_rest_counted(run: Path) -> None:
-    change_lines(run / "observed" / "accepted.jsonl", lambda rows: rows.__delitem__(slice(0, 25)))
-    evidence = at_fault(judged(run))
+    observed("accepted", lambda rows: rows.__delitem__(slice(0, 25)))(run)
+    evidence = expect_run(run, FAIL, "multiset", "... and 15 more").oracle("multiset").evidence
     assert sum("missing id" in line for line in evidence) == 10
-    assert "... and 15 more" in evidence
 
 
 def test_offences_of_one_sink_are_not_hidden_by_missing_evidence_of_another(run: Path) -> None:
     (run / "observed" / "accepted.jsonl").unlink()
-    change_lines(run / "observed" / "user_counts.jsonl", lambda rows: rows.pop(5))
-    assert any("user_counts: missing" in line for line in at_fault(judged(run)))
+    observed("user_counts", lambda rows: rows.pop(5))(run)
+    expect_run(run, FAIL, "multiset", "user_counts: missing")
 
 
 def test_same_wrong_count_in_the_sums_is_found_without_the_chain(run: Path) -> None:
     for sink in ("user_counts", "global_counts"):
-        change_lines(
-            run / "observed" / f"{sink}.jsonl", lambda rows: rows[0].__setitem__("count", rows[0]["count"] + 1)
-        )
-    oracle = judged(run).oracle("aggregates")
-    assert oracle.verdict is Verdict.FAIL
-    assert any("user_counts without the chain" in line for line in oracle.evidence)
+        observed(sink, lambda rows: rows[0].update(count=rows[0]["count"] + 1))(run)
+    expect(run, FAIL, "aggregates", "user_counts without the chain")
 
 
 def _mutations(row: Row) -> st.SearchStrategy[Row | None]:
@@ -186,6 +164,6 @@ def test_no_single_mutation_of_any_sink_passes(pristine: Path, tmp_path: Path, d
     path = run / "observed" / f"{sink}.jsonl"
     try:
         change_lines(path, change)
-        assert judged(run).verdict is not Verdict.PASS
+        assert judge(run, write=False).verdict is not Verdict.PASS
     finally:
         shutil.copy(pristine / "observed" / f"{sink}.jsonl", path)

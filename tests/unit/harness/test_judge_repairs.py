@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,21 @@ from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.second_judge.program import ask
 from tests.unit.harness.fabricate import fabricate
-from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_both, expect_run
+from tests.unit.harness.tamper import (
+    Change,
+    bind,
+    document,
+    epoch,
+    first_of,
+    history,
+    lines_of,
+    manifest,
+    observed,
+    watch,
+)
 
 AS_SHOWN, REPAIR = 5, 6
-Change = Callable[[Path], Any]
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +44,15 @@ def run(repaired: Path, tmp_path: Path) -> Path:
 
 
 def test_a_run_that_was_repaired_passes(repaired: Path) -> None:
-    results = judge(repaired, write=False, second=ask)
-    assert results.verdict is Verdict.PASS, results.reasons
+    expect_both(repaired, PASS)
     as_shown, repair = Case(repaired).reference.numbers[AS_SHOWN : REPAIR + 1]
     assert as_shown.in_ > 0
     assert repair.accepted > 0
     assert repair.duplicate > 0, "the test is vacuous: a copy is left to the repair"
 
 
-def _sink(name: str, change: Callable[[list[Any]], Any]) -> Change:
-    return lambda run: change_lines(run / "observed" / f"{name}.jsonl", change)
-
-
-def _epoch(number: int, **fields: Any) -> Change:
-    def change(chain: Any) -> None:
-        chain["epochs"][number].update(fields)
-
-    return lambda run: change_json(run / "observed" / "chain.json", change)
-
-
-def _first(rows: list[Any], epoch: int) -> int:
-    return next(at for at, row in enumerate(rows) if row["epoch"] == epoch)
-
-
 def _twice(rows: list[Any]) -> None:
-    rows.append({**rows[_first(rows, AS_SHOWN)], "epoch": REPAIR, "offset": rows[-1]["offset"] + 9})
-
-
-def _other(rows: list[Any]) -> None:
-    rows[_first(rows, REPAIR)].update(id="nobody")
+    rows.append({**rows[first_of(rows, AS_SHOWN)], "epoch": REPAIR, "offset": rows[-1]["offset"] + 9})
 
 
 def _no_repair(chain: Any) -> None:
@@ -73,33 +63,32 @@ def _no_repair(chain: Any) -> None:
 def _more_shown(run: Path) -> None:
     """The epoch is said to have shown a row that its repair published."""
     rows = lines_of(run / "observed" / "accepted.jsonl")
-    row = rows[_first(rows, REPAIR)]
+    row = rows[first_of(rows, REPAIR)]
     pin = {"epoch": AS_SHOWN, "shard": row["partition"], "source": row["source"]}
-    change_lines(run / "observed" / "shown.jsonl", lambda pins: pins.append(pin))
+    observed("shown", lambda pins: pins.append(pin))(run)
+
+
+def _of_repair(**fields: Any) -> Change:
+    return observed("accepted", lambda rows: rows[first_of(rows, REPAIR)].update(fields))
 
 
 OFFENCES: dict[str, Change] = {
-    "the repair leaves a row out": _sink("accepted", lambda rows: rows.pop(_first(rows, REPAIR))),
-    "the repair publishes what was shown": _sink("accepted", _twice),
-    "the repair publishes something else": _sink("accepted", _other),
-    "a row of the repair is told of the epoch before": _sink(
-        "accepted", lambda rows: rows[_first(rows, REPAIR)].update(epoch=AS_SHOWN)
-    ),
-    "nobody repairs it": lambda run: change_json(run / "observed" / "chain.json", _no_repair),
-    "another epoch is repaired": _epoch(REPAIR, repairs=AS_SHOWN - 1),
-    "the repair closes windows": _epoch(REPAIR, watermark_ms=10**15),
+    "the repair leaves a row out": observed("accepted", lambda rows: rows.pop(first_of(rows, REPAIR))),
+    "the repair publishes what was shown": observed("accepted", _twice),
+    "the repair publishes something else": _of_repair(id="nobody"),
+    "a row of the repair is told of the epoch before": _of_repair(epoch=AS_SHOWN),
+    "nobody repairs it": document("chain", _no_repair),
+    "another epoch is repaired": epoch(REPAIR, repairs=AS_SHOWN - 1),
+    "the repair closes windows": epoch(REPAIR, watermark_ms=10**15),
     "a row is shown that the repair published": _more_shown,
-    "less is shown than was published": _sink("shown", lambda pins: pins.pop()),
+    "less is shown than was published": observed("shown", lambda pins: pins.pop()),
 }
 
 
 @pytest.mark.parametrize("what", OFFENCES)
 def test_a_repair_that_does_not_add_up_fails(run: Path, what: str) -> None:
     OFFENCES[what](run)
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.FAIL, results.reasons
-    answer = ask(run)
-    assert answer.verdict is Verdict.FAIL, answer.reasons
+    expect_both(run, FAIL)
 
 
 def _wide(chain: Any) -> None:
@@ -109,17 +98,14 @@ def _wide(chain: Any) -> None:
 
 
 CHAINS: dict[str, tuple[Change, str]] = {
-    "ranges of its own": (lambda run: change_json(run / "observed" / "chain.json", _wide), "has ranges of its own"),
-    "another pin": (_epoch(REPAIR, shown={}), f"leaves out other rows than epoch {AS_SHOWN} shows"),
-    "no repair": (
-        lambda run: change_json(run / "observed" / "chain.json", _no_repair),
-        "is shown, and no epoch repairs it",
-    ),
+    "ranges of its own": (document("chain", _wide), "has ranges of its own"),
+    "another pin": (epoch(REPAIR, shown={}), f"leaves out other rows than epoch {AS_SHOWN} shows"),
+    "no repair": (document("chain", _no_repair), "is shown, and no epoch repairs it"),
     "pins of no epoch": (
-        _sink("shown", lambda pins: pins.append({"epoch": 1, "shard": 0, "source": ["events", 0, 1]})),
+        observed("shown", lambda pins: pins.append({"epoch": 1, "shard": 0, "source": ["events", 0, 1]})),
         "epoch 1 pins nothing of shard 0",
     ),
-    "another row": (_sink("shown", lambda pins: pins[0].update(source=["events", 0, 0])), "outside of its ranges"),
+    "another row": (observed("shown", lambda pins: pins[0].update(source=["events", 0, 0])), "outside of its ranges"),
 }
 
 
@@ -127,22 +113,20 @@ CHAINS: dict[str, tuple[Change, str]] = {
 def test_the_chain_says_what_a_repair_lacks(run: Path, what: str) -> None:
     change, said = CHAINS[what]
     change(run)
-    told = judge(run, write=False).oracle("chain")
-    assert told.verdict is Verdict.FAIL
-    assert any(said in line for line in told.evidence), told.evidence
+    expect(run, FAIL, "chain", said)
 
 
 def test_without_what_was_shown_nothing_can_be_said(run: Path) -> None:
     (run / "observed" / "shown.jsonl").unlink()
-    assert judge(bind(run), write=False).oracle("chain").verdict is Verdict.UNKNOWN
-    assert ask(run).verdict is Verdict.UNKNOWN
+    expect(bind(run), UNKNOWN, "chain")
+    assert ask(run).verdict is UNKNOWN
 
 
 def test_rows_that_no_sink_tells_the_places_of_are_not_judged(run: Path) -> None:
     pinned = json.loads((run / "observed" / "chain.json").read_text())["epochs"][AS_SHOWN]["shown"]
     pinned["0"]["ids"] = {"rows": 1, "digest": "0" * 32}
-    _epoch(AS_SHOWN, shown=pinned)(run)
-    assert judge(run, write=False).oracle("chain").verdict is Verdict.UNKNOWN
+    epoch(AS_SHOWN, shown=pinned)(run)
+    expect(run, UNKNOWN, "chain")
 
 
 WORDS = "SinkError: a repeat of epoch 5 decided otherwise"
@@ -156,7 +140,7 @@ def _tell_of_drivers(*drivers: dict[str, Any]) -> Change:
         at = next(at for at, row in enumerate(rows) if row.get("epoch") == AS_SHOWN and row.get("state") == "published")
         rows[at:at] = [{"t": rows[at]["t"], "event": "driver", **one} for one in drivers]
 
-    return lambda run: change_lines(run / "history.jsonl", change)
+    return history(change)
 
 
 REPAIRED = {"state": "repaired", "pid": 2, "says": "the next driver finishes epoch 5 as it is shown"}
@@ -181,9 +165,7 @@ def test_refused_drivers_are_no_end_where_an_epoch_was_repaired_after_them(
 
 def test_a_way_out_that_the_chain_does_not_have_is_none(tmp_path: Path) -> None:
     run = bind(watch(fabricate(tmp_path / "20261124-090000-7")))
-    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(repair="True"))
+    manifest(lambda told: told["settings"].update(repair="True"))(run)
     assert judge(run, write=False).oracle("goes on").says == "the way out was not tried: no epoch was repaired"
     _tell_of_drivers(*ENDED, REPAIRED)(run)
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.UNKNOWN
-    assert "has no epoch that repairs another" in results.oracle("goes on").says
+    expect_run(run, UNKNOWN, "goes on", "has no epoch that repairs another")

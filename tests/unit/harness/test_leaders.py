@@ -115,9 +115,6 @@ def test_the_brokers_tool_is_run_against_the_brokers(tmp_path: Path) -> None:
 def test_what_the_tool_has_not_done_is_an_error(tmp_path: Path, says: str, code: int, why: str) -> None:
     with pytest.raises(ToolFailedError, match=why):
         reorder(tool(tmp_path, says, code), Path("/jars"), "b:1", ORDERS)
-
-
-def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ToolFailedError, match="No such file"):
         reorder(tmp_path / "none", Path("/jars"), "b:1", ORDERS)
 

@@ -10,8 +10,8 @@ import pytest
 from tests.harness.checkers.chain import lineages
 
 
-def record(epoch: int, batch_id: int, repairs: int | None = None, lineage: str = "1-a") -> Any:
-    return SimpleNamespace(epoch=epoch, batch_id=batch_id, lineage=lineage, repairs=repairs)
+def record(epoch: int, batch_id: int, repairs: int | None = None, lineage: str = "1-a", *, again: bool = False) -> Any:
+    return SimpleNamespace(epoch=epoch, batch_id=batch_id, lineage=lineage, repairs=repairs, leaves_again=again)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ def record(epoch: int, batch_id: int, repairs: int | None = None, lineage: str =
         (record(4, 2, repairs=3), True),
         (record(4, 3, repairs=3), True),
         (record(4, 2), False),
+        (record(4, 2, again=True), True),
+        (record(4, 1, again=True), False),
         (record(4, 1, repairs=3), False),
         (record(4, 2, repairs=2), False),
         (record(4, 0, lineage="2-b"), True),

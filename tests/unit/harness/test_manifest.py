@@ -48,12 +48,9 @@ def test_the_judge_reads_what_was_planned() -> None:
     assert read.started_at > 0
 
 
-def test_settings_that_no_verdict_depends_on_are_kept() -> None:
-    assert _made(named={"suite": "smoke"})["settings"]["suite"] == "smoke"
-
-
-def test_a_run_without_faults_says_so() -> None:
-    made = _made(strikes=())
+def test_settings_that_no_verdict_depends_on_are_kept_and_a_run_without_faults_says_so() -> None:
+    made = _made(named={"suite": "smoke"}, strikes=())
+    assert made["settings"]["suite"] == "smoke"
     assert (made["faults_planned"], made["faults"]) == (0, [])
 
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.judge.verdict import judge
-from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import FIELDS
 from tests.unit.harness.fabricated_files import Row, wire
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.recorded_run import RECORDED, unpacked
-from tests.unit.harness.tamper import change_json, change_lines
+from tests.unit.harness.tamper import manifest, observed, sent
 
 Change = Callable[[list[Row]], Any]
 OWN = ("user", "window_start_ms", "count", "epoch")
@@ -99,200 +98,131 @@ def reordered(row: Row) -> None:
     row.update(reversed(fields.items()))
 
 
-WRONG: dict[str, tuple[str, Change, str, str]] = {
-    "every key the same": ("accepted", message(key="x"), "messages", "key b'x', due is b'"),
-    "no key": ("user_counts", message(key=None), "messages", "key None, due is b'"),
-    "a key that is none": ("dead_letter", message(key="x"), "messages", "key b'x', due is None"),
-    "a key in bytes": ("accepted", message(key="/w==", key_encoding="base64"), "messages", r"key b'\xff', due is"),
-    "a field more": ("user_counts", each(lambda row: row.update(sum=-1)), "messages", "with sum -1, which it should"),
-    "a field more in files": ("global_counts", each(lambda row: row.update(sum=-1)), "messages", "with sum -1"),
-    "a field less": ("dead_letter", each(lambda row: row.pop("encoding")), "messages", "without encoding"),
+IN_ANOTHER_ORDER = swapped(lambda one, other: one["epoch"] == other["epoch"])
+WRONG_MESSAGES: dict[str, tuple[str, Change, str]] = {
+    "every key the same": ("accepted", message(key="x"), "key b'x', due is b'"),
+    "no key": ("user_counts", message(key=None), "key None, due is b'"),
+    "a key that is none": ("dead_letter", message(key="x"), "key b'x', due is None"),
+    "a key in bytes": ("accepted", message(key="/w==", key_encoding="base64"), r"key b'\xff', due is"),
+    "a field more": ("user_counts", each(lambda row: row.update(sum=-1)), "with sum -1, which it should"),
+    "a field more in files": ("global_counts", each(lambda row: row.update(sum=-1)), "with sum -1"),
+    "a field less": ("dead_letter", each(lambda row: row.pop("encoding")), "without encoding"),
     "a field of another type": (
         "accepted",
         each(lambda row: row.update(event_time_ms=float(row["event_time_ms"]))),
-        "messages",
         ".0, due is integer",
     ),
-    "fields in another order": ("accepted", each(reordered), "messages", "fields in the order source, epoch, crc"),
-    "a header": ("accepted", message(headers=[["trace", "1"]]), "messages", "headers [['trace', '1']], due are none"),
-    "the broker's time": ("user_counts", message(timestamp="LogAppendTime"), "messages", "of type LogAppendTime"),
+    "fields in another order": ("accepted", each(reordered), "fields in the order source, epoch, crc"),
+    "a header": ("accepted", message(headers=[["trace", "1"]]), "headers [['trace', '1']], due are none"),
+    "the broker's time": ("user_counts", message(timestamp="LogAppendTime"), "of type LogAppendTime"),
     "a name twice": (
         "user_counts",
         value_of(lambda own: wire(own).decode().replace("{", '{"user":"a",')),
-        "messages",
         "is not the compact JSON of its fields",
     ),
-    "blanks": ("user_counts", value_of(json.dumps), "messages", "is not the compact JSON of its fields"),
-    "no JSON": ("user_counts", value_of(lambda _: "count"), "messages", "value b'count' is no JSON object"),
-    "no value": ("user_counts", value_of(lambda _: None), "messages", "value None is no JSON object"),  # type: ignore[arg-type,return-value]
-    "another partition": ("accepted", moved, "messages", "in partition 1, due is 0 by its id"),
-    "another partition of a count": ("user_counts", moved, "messages", "in partition 1, due is 0 by its user"),
-    "records in another order": (
-        "accepted",
-        swapped(lambda one, other: one["epoch"] == other["epoch"]),
-        "messages",
-        "by source it is due before the row at offset",
-    ),
-    "dead letters in another order": (
-        "dead_letter",
-        swapped(lambda one, other: one["epoch"] == other["epoch"]),
-        "messages",
-        "by source it is due",
-    ),
-    "counts in another order": (
-        "user_counts",
-        swapped(lambda one, other: one["epoch"] == other["epoch"]),
-        "messages",
-        "by window_start_ms, user it is due before",
-    ),
-    "an epoch that falls": (
-        "accepted",
-        swapped(lambda one, other: one["epoch"] < other["epoch"]),
-        "messages",
-        " behind epoch ",
-    ),
-    "base64 over plain text": (
-        "dead_letter",
-        each(lambda row: row.update(encoding="base64")),
-        "multiset",
-        "corrupted",
-    ),
-    "base64 of text": ("dead_letter", letters(in_base64, "late"), "multiset", "encoding base64, due is utf-8"),
-    "base64 of malformed text": (
-        "dead_letter",
-        letters(in_base64, "missing_user"),
-        "multiset",
-        "encoding base64, due is utf-8",
-    ),
-    "text that is base64": (
-        "dead_letter",
-        each(as_text, lambda row: row["encoding"] == "base64"),
-        "multiset",
-        "in utf-8, sent was",
-    ),
-    "blanks in a late letter": ("dead_letter", letters(blanks, "late"), "multiset", "byte for byte"),
-    "blanks in a malformed letter": ("dead_letter", letters(blanks, "missing_user"), "multiset", "sent was"),
-    "an id lost": (
-        "dead_letter",
-        letters(lambda row: row.update(id=None), "missing_user", "bad_time"),
-        "multiset",
-        "id None, sent was '",
-    ),
-    "the id of a late record lost": (
-        "dead_letter",
-        letters(lambda row: row.update(id=None), "late"),
-        "multiset",
-        "id None, sent",
-    ),
+    "blanks": ("user_counts", value_of(json.dumps), "is not the compact JSON of its fields"),
+    "no JSON": ("user_counts", value_of(lambda _: "count"), "value b'count' is no JSON object"),
+    "no value": ("user_counts", value_of(lambda _: None), "value None is no JSON object"),  # type: ignore[arg-type,return-value]
+    "another partition": ("accepted", moved, "in partition 1, due is 0 by its id"),
+    "another partition of a count": ("user_counts", moved, "in partition 1, due is 0 by its user"),
+    "records in another order": ("accepted", IN_ANOTHER_ORDER, "by source it is due before the row at offset"),
+    "dead letters in another order": ("dead_letter", IN_ANOTHER_ORDER, "by source it is due"),
+    "counts in another order": ("user_counts", IN_ANOTHER_ORDER, "by window_start_ms, user it is due before"),
+    "an epoch that falls": ("accepted", swapped(lambda one, other: one["epoch"] < other["epoch"]), " behind epoch "),
+}
+WRONG_LETTERS: dict[str, tuple[Change, str]] = {
+    "base64 over plain text": (each(lambda row: row.update(encoding="base64")), "corrupted"),
+    "base64 of text": (letters(in_base64, "late"), "encoding base64, due is utf-8"),
+    "base64 of malformed text": (letters(in_base64, "missing_user"), "encoding base64, due is utf-8"),
+    "text that is base64": (each(as_text, lambda row: row["encoding"] == "base64"), "in utf-8, sent was"),
+    "blanks in a late letter": (letters(blanks, "late"), "byte for byte"),
+    "blanks in a malformed letter": (letters(blanks, "missing_user"), "sent was"),
+    "an id lost": (letters(lambda row: row.update(id=None), "missing_user", "bad_time"), "id None, sent was '"),
+    "the id of a late record lost": (letters(lambda row: row.update(id=None), "late"), "id None, sent"),
     "an id that nothing was sent with": (
-        "dead_letter",
         letters(lambda row: row.update(id="x"), "missing_id", "not_json"),
-        "multiset",
         "id 'x', sent",
     ),
 }
+"""What the oracle of messages finds of a sink, and what the one of the multiset does of dead letters."""
+WRONG = [
+    *(("messages", *one) for one in WRONG_MESSAGES.items()),
+    *(("multiset", what, ("dead_letter", *wrong)) for what, wrong in WRONG_LETTERS.items()),
+]
 
 
 def test_a_right_run_passes_by_every_row_of_every_sink(clean: Path) -> None:
-    results = judge(clean, write=False)
-    oracle = results.oracle("messages")
-    assert (oracle.verdict, oracle.number) == (Verdict.PASS, 7), results.reasons
-    assert results.oracle("multiset").verdict is Verdict.PASS, results.reasons
-    assert oracle.says.startswith(
-        f"{sum(output.observed for output in results.outputs.values())} rows in {len(results.outputs)} sinks"
-    )
+    results = expect(clean, PASS, "messages")
+    oracle, rows = results.oracle("messages"), sum(output.observed for output in results.outputs.values())
+    assert oracle.number == 7
+    assert oracle.says.startswith(f"{rows} rows in {len(results.outputs)} sinks")
+    assert results.oracle("multiset").verdict is PASS, results.reasons
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_not_as_defined_fails_and_names_the_row(clean: Path, tmp_path: Path, what: str) -> None:
-    sink, change, by, said = WRONG[what]
+@pytest.mark.parametrize(("by", "what", "wrong"), WRONG, ids=[what for _, what, _ in WRONG])
+def test_what_is_not_as_defined_fails_and_names_the_row(
+    clean: Path, tmp_path: Path, by: str, what: str, wrong: tuple[str, Change, str]
+) -> None:
+    sink, change, said = wrong
     run = Path(shutil.copytree(clean, tmp_path / clean.name))
-    change_lines(run / "observed" / f"{sink}.jsonl", change)
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.FAIL
-    oracle = results.oracle(by)
-    assert oracle.verdict is Verdict.FAIL, results.reasons
-    found = [line for line in oracle.evidence if line.startswith(f"{sink}: ") and said in line]
-    assert found, oracle.evidence
+    observed(sink, change)(run)
+    found = [line for line in expect_run(run, FAIL, by, said).oracle(by).evidence if said in line]
+    assert found[0].startswith(f"{sink}: ")
     assert any(name in found[0] for name in ("id ", "user ", "window_start_ms "))
     assert sink == "global_counts" or f" at {sink}/" in found[0]
 
 
 def test_first_ten_rows_are_named_and_the_rest_counted(run: Path) -> None:
-    change_lines(run / "observed" / "accepted.jsonl", message(key="x"))
-    oracle = judge(run, write=False).oracle("messages")
-    rows = judge(run, write=False).outputs["accepted"].observed
-    assert len(oracle.evidence) == 11
-    assert oracle.evidence[-1] == f"... and {rows - 10} more"
+    observed("accepted", message(key="x"))(run)
+    results = expect(run, FAIL, "messages")
+    oracle, rows = results.oracle("messages"), results.outputs["accepted"].observed
+    assert (len(oracle.evidence), oracle.evidence[-1]) == (11, f"... and {rows - 10} more")
     assert f"{rows} of accepted" in oracle.says
 
 
-def _without_encoding(run: Path) -> None:
-    change_lines(run / "sent.jsonl", lambda rows: [row.pop("encoding", None) for row in rows])
-
-
 def _accepted(change: Callable[[Row], Any]) -> Callable[[Path], None]:
-    return lambda run: change_lines(run / "observed" / "accepted.jsonl", lambda rows: change(rows[5]))
+    return observed("accepted", lambda rows: change(rows[5]))
 
 
-def _manifest(change: Callable[[Row], Any]) -> Callable[[Path], None]:
-    return lambda run: change_json(run / "manifest.json", change)
-
-
-UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
+UNSEEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "another schema": (
-        _manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")),
-        "messages",
+        manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")),
         "schemas are not those of the job's definition",
     ),
-    "a sink without a schema": (
-        _manifest(lambda said: said["schemas"].pop("accepted")),
-        "messages",
-        "schemas are not those",
-    ),
-    "a message not looked at": (_accepted(lambda row: row.pop("message")), "messages", "was not looked at whole"),
-    "a message without its key": (
-        _accepted(lambda row: row["message"].pop("key")),
-        "messages",
-        "was not looked at whole",
-    ),
+    "a sink without a schema": (manifest(lambda said: said["schemas"].pop("accepted")), "schemas are not those"),
+    "a message not looked at": (_accepted(lambda row: row.pop("message")), "was not looked at whole"),
+    "a message without its key": (_accepted(lambda row: row["message"].pop("key")), "was not looked at whole"),
     "a key that cannot be read": (
         _accepted(lambda row: row["message"].update(key="?", key_encoding="base64")),
-        "messages",
         "key of a message cannot be read",
     ),
-    "a row from nowhere": (_accepted(lambda row: row.pop("offset")), "messages", "does not say where it was read"),
-    "rows not in the order of offsets": (
-        _accepted(lambda row: row.update(offset=10**9)),
-        "messages",
-        "was read after 1000000000",
-    ),
-    "malformed records whose bytes nobody kept": (_without_encoding, "multiset", "does not hold its bytes"),
+    "a row from nowhere": (_accepted(lambda row: row.pop("offset")), "does not say where it was read"),
+    "rows not in the order of offsets": (_accepted(lambda row: row.update(offset=10**9)), "was read after 1000000000"),
 }
 
 
 @pytest.mark.parametrize("what", UNSEEN)
 def test_what_was_not_looked_at_is_unknown(run: Path, what: str) -> None:
-    does, by, said = UNSEEN[what]
+    does, said = UNSEEN[what]
     does(run)
-    results = judge(run, write=False)
-    assert results.verdict is not Verdict.PASS
-    assert results.oracle(by).verdict is Verdict.UNKNOWN, results.reasons
-    assert said in results.oracle(by).says
+    assert expect(run, UNKNOWN, "messages", said).verdict is not PASS
+
+
+def test_malformed_records_whose_bytes_nobody_kept_are_unknown(run: Path) -> None:
+    sent(lambda rows: [row.pop("encoding", None) for row in rows])(run)
+    assert expect(run, UNKNOWN, "multiset", "does not hold its bytes").verdict is not PASS
 
 
 def test_a_sink_that_cannot_be_read_does_not_hide_the_offences_of_another(run: Path) -> None:
     (run / "observed" / "dead_letter.jsonl").unlink()
-    change_lines(run / "observed" / "accepted.jsonl", message(key="x"))
-    assert judge(run, write=False).oracle("messages").verdict is Verdict.FAIL
+    observed("accepted", message(key="x"))(run)
+    expect(run, FAIL, "messages")
 
 
 def test_a_run_recorded_before_says_so_and_is_unknown_in_that(run: Path) -> None:
-    change_json(run / "manifest.json", lambda manifest: manifest.pop("schemas"))
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.UNKNOWN
-    assert "recorded before messages were looked at whole" in results.oracle("messages").says
-    assert results.oracle("multiset").verdict is Verdict.PASS, results.reasons
+    manifest(lambda told: told.pop("schemas"))(run)
+    results = expect_run(run, UNKNOWN, "messages", "recorded before messages were looked at whole")
+    assert results.oracle("multiset").verdict is PASS, results.reasons
 
 
 def test_bytes_of_a_late_record_are_those_of_its_fields_in_their_order(run: Path) -> None:
@@ -302,5 +232,5 @@ def test_bytes_of_a_late_record_are_those_of_its_fields_in_their_order(run: Path
         content = json.loads(row["value"])
         row["value"] = wire({name: content[name] for name in reversed(FIELDS)}).decode()
 
-    change_lines(run / "observed" / "dead_letter.jsonl", letters(turn, "late"))
-    assert "byte for byte" in judge(run, write=False).oracle("multiset").evidence[0]
+    observed("dead_letter", letters(turn, "late"))(run)
+    expect(run, FAIL, "multiset", "byte for byte")

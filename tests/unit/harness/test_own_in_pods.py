@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,15 +38,9 @@ from tests.harness.subject import Subject
 
 NONE: Any = None
 NAME = "20261122-050000-7"
-SINK = {"kind": "kafka", "of": "rows", "columns": ["id"], "totals": False}
+SINK = {"name": "clicks", "kind": "kafka", "of": "rows", "columns": ["id"], "totals": False}
 SAID: dict[str, Any] = {
-    "declaration": {
-        "attached": True,
-        "timed": True,
-        "sinks": [{"name": "clicks", **SINK}],
-        "aggregates": {},
-        "left_out": {},
-    },
+    "declaration": {"attached": True, "timed": True, "sinks": [SINK], "aggregates": {}, "left_out": {}},
     "schemas": {"clicks": {"kind": "kafka", "fields": {"id": "text"}}},
     "defaults": {"window_ms": 5_000, "lateness_ms": 1_000},
     "code": {"clicks": "ab" * 32},
@@ -238,9 +231,8 @@ def test_image_and_resources_are_those_of_the_pipeline_of_its_name_or_else_of_us
         Target.of(ask("other"), "my_clicks")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Programme]:
-    """A cluster that is looked at and not touched: gives what would be played for words of the command line."""
+def test_the_command_plays_it_with_the_clusters_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster that is looked at and not touched."""
     asked: list[str] = []
     played: list[Programme] = []
 
@@ -263,20 +255,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pr
     monkeypatch.setattr(campaign, "definition_of", lambda *_: definition(tmp_path))
     monkeypatch.setattr(ClusterRun, "of", of)
 
-    def command(*words: str) -> Programme:
-        subject(tmp_path)
-        own = ["--at", "clicks", "--input", str(tmp_path / "events.jsonl"), "--key", "key", "--time", "at"]
-        assert chaos.main(["--on", "cluster", *own, "--seed", "7", *words]) == 2
-        assert asked == ["clicks"]
-        return played.pop()
-
-    return command
-
-
-def test_the_command_plays_it_with_the_clusters_faults(cluster: Callable[..., Programme]) -> None:
-    made = cluster("--faults", "driver-delete,executor-oom")
+    subject(tmp_path)
+    own = ["--at", "clicks", "--input", str(tmp_path / "events.jsonl"), "--key", "key", "--time", "at"]
+    assert chaos.main(["--on", "cluster", *own, "--seed", "7", "--faults", "driver-delete,executor-oom"]) == 2
+    assert asked == ["clicks"]
+    (made,) = played
     assert made.definition is not None
     assert made.named == {"faults": "driver-delete,executor-oom"}
     assert {one.strike.kind for one in made.planned} == {"pod_delete_now", "out_of_memory"}
-    assert made.subject.kind == "file"
-    assert made.table is None
+    assert (made.subject.kind, made.table) == ("file", None)

@@ -14,11 +14,12 @@ from tests.harness.checkers.case import Case
 from tests.harness.checkers.declared_run import is_declared
 from tests.harness.judge.again import differences, place_to_judge
 from tests.harness.judge.verdict import judge
-from tests.harness.results import OWN_PIPELINE, Results, Verdict
+from tests.harness.results import OWN_PIPELINE
 from tests.unit.command import call
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate
 from tests.unit.harness.fabricated_files import write_json, write_lines
-from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
+from tests.unit.harness.tamper import bind, document, history, lines_of, manifest, observed, watch
 from tests.unit.harness.test_rejudge import KEPT, keep
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
@@ -54,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         given.append({"source": place, "reason": reason, "row": columns, **value})
     write_lines(made / "observed" / "given.jsonl", given)
     write_json(made / "observed" / "declaration.json", DECLARATION)
-    change_json(made / "manifest.json", lambda manifest: manifest["settings"].update(campaign=OWN_PIPELINE))
+    manifest(lambda told: told["settings"].update(campaign=OWN_PIPELINE))(made)
     return bind(made)
 
 
@@ -69,21 +70,8 @@ def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) 
     kept = keep(run, tmp_path / KEPT)
     with place_to_judge(kept) as place:
         assert is_declared(Case(place))
-        assert judge(place).verdict is Verdict.PASS
+        assert judge(place).verdict is PASS
         assert differences(kept, place) == []
-
-
-def changed(run: Path, name: str, change: Callable[[Lines], object]) -> Results:
-    path = run / "observed" / name
-    rows = lines_of(path)
-    change(rows)
-    write_lines(path, rows)
-    rebind(path)
-    return judge(run, write=False)
-
-
-def failed(results: Results) -> list[str]:
-    return [one.name for one in results.oracles if one.verdict is Verdict.FAIL]
 
 
 def test_a_whole_run_passes_and_says_what_was_left_out(
@@ -91,7 +79,7 @@ def test_a_whole_run_passes_and_says_what_was_left_out(
 ) -> None:
     results = judge(run)
     assert is_declared(Case(run))
-    assert results.verdict is Verdict.PASS, results.reasons
+    assert results.verdict is PASS, results.reasons
     assert set(results.outputs) == {"accepted", "dead_letter", "user_counts", "global_counts"}
     assert all(output.observed and output.exact for output in results.outputs.values())
     assert results.workload.acknowledged == results.workload.sent > 0
@@ -102,113 +90,92 @@ def test_a_whole_run_passes_and_says_what_was_left_out(
     assert "PASS" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "sort"),
-    [
-        ("accepted.jsonl", lambda rows: rows.pop(), "1 missing"),
-        ("accepted.jsonl", lambda rows: rows.append(rows[0]), "1 duplicated"),
-        ("accepted.jsonl", lambda rows: rows[0].update(source=["events", 0, 10**6]), "1 phantom"),
-        ("accepted.jsonl", lambda rows: rows[0].update(payload="another"), "1 corrupted"),
-        ("accepted.jsonl", lambda rows: rows[0].update(epoch=99), "1 corrupted"),
-        ("accepted.jsonl", lambda rows: rows[0]["message"].update(value='{"id":"x"}'), "1 phantom"),
-        ("user_counts.jsonl", lambda rows: rows[0].update(count=rows[0]["count"] + 1), "1 corrupted"),
-        ("user_counts.jsonl", lambda rows: rows[0].update(count=float(rows[0]["count"])), "1 corrupted"),
-        ("global_counts.jsonl", lambda rows: rows.pop(), "1 missing"),
-        ("dead_letter.jsonl", lambda rows: rows.pop(), "1 missing"),
-    ],
-)
-def test_an_offence_in_a_sink_fails(run: Path, name: str, change: Callable[[Lines], object], sort: str) -> None:
-    results = changed(run, name, change)
-    assert "multiset" in failed(results)
-    assert sort in results.oracle("multiset").says
+OFFENCES: list[tuple[str, Callable[[Lines], object], str]] = [
+    ("accepted", lambda rows: rows.pop(), "1 missing"),
+    ("accepted", lambda rows: rows.append(rows[0]), "1 duplicated"),
+    ("accepted", lambda rows: rows[0].update(source=["events", 0, 10**6]), "1 phantom"),
+    ("accepted", lambda rows: rows[0].update(payload="another"), "1 corrupted"),
+    ("accepted", lambda rows: rows[0].update(epoch=99), "1 corrupted"),
+    ("accepted", lambda rows: rows[0]["message"].update(value='{"id":"x"}'), "1 phantom"),
+    ("user_counts", lambda rows: rows[0].update(count=rows[0]["count"] + 1), "1 corrupted"),
+    ("user_counts", lambda rows: rows[0].update(count=float(rows[0]["count"])), "1 corrupted"),
+    ("global_counts", lambda rows: rows.pop(), "1 missing"),
+    ("dead_letter", lambda rows: rows.pop(), "1 missing"),
+    ("dead_letter", lambda rows: [row.update(encoding="base64") for row in rows], "is 'base64', due is 'utf-8'"),
+]
+
+
+def test_a_transform_that_says_something_else_now_fails(run: Path) -> None:
+    observed("given", lambda rows: rows[0]["row"].update(payload="drawn by chance"))(run)
+    results = expect_run(run, FAIL, "multiset", "payload is")
+    assert [one.name for one in results.oracles if one.verdict is FAIL] == ["multiset"]
+
+
+@pytest.mark.parametrize(("name", "change", "said"), OFFENCES)
+def test_an_offence_in_a_sink_fails(run: Path, name: str, change: Callable[[Lines], object], said: str) -> None:
+    observed(name, change)(run)
+    expect_run(run, FAIL, "multiset", said)
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "oracle", "said"),
+    ("name", "change", "said"),
     [
-        ("accepted", lambda row: row["message"].update(key="x"), "messages", "key b'x', due is b'u"),
-        ("accepted", lambda row: row["message"].update(headers=[["a", None]]), "messages", "headers [['a', None]]"),
-        ("user_counts", lambda row: row.update(sum=-1), "messages", "with sum -1"),
-        ("global_counts", lambda row: row.update(sum=-1), "messages", "with sum -1"),
-        ("dead_letter", lambda row: row.update(encoding="base64"), "multiset", "encoding is 'base64', due is 'utf-8'"),
+        ("accepted", lambda row: row["message"].update(key="x"), "key b'x', due is b'u"),
+        ("accepted", lambda row: row["message"].update(headers=[["a", None]]), "headers [['a', None]]"),
+        ("user_counts", lambda row: row.update(sum=-1), "with sum -1"),
+        ("global_counts", lambda row: row.update(sum=-1), "with sum -1"),
     ],
 )
 def test_a_message_that_is_not_as_declared_fails(
-    run: Path, name: str, change: Callable[[dict[str, Any]], object], oracle: str, said: str
+    run: Path, name: str, change: Callable[[dict[str, Any]], object], said: str
 ) -> None:
-    results = changed(run, f"{name}.jsonl", lambda rows: [change(row) for row in rows])
-    assert oracle in failed(results)
-    assert any(said in line for line in results.oracle(oracle).evidence)
+    observed(name, lambda rows: [change(row) for row in rows])(run)
+    expect_run(run, FAIL, "messages", said)
 
 
 def only_payloads(run: Path) -> None:
     """Let messages of accepted rows show nothing that key and partition depend on."""
     fields = {"payload": "text", "epoch": "integer", "source": "source"}
-    change_json(run / "manifest.json", lambda document: document["schemas"]["accepted"].update(fields=fields))
-    declaration = run / "observed" / "declaration.json"
-    change_json(declaration, lambda document: document["sinks"][0].update(columns=["payload"]))
+    manifest(lambda told: told["schemas"]["accepted"].update(fields=fields))(run)
+    document("declaration", lambda told: told["sinks"][0].update(columns=["payload"]))(run)
     kept = ("sink", "payload", "epoch", "source", "message", "partition", "offset")
-    path = run / "observed" / "accepted.jsonl"
-    write_lines(path, [{name: row[name] for name in kept} for row in lines_of(path)])
+    observed("accepted", lambda rows: rows.__setitem__(slice(None), [{n: row[n] for n in kept} for row in rows]))(run)
     watch(run)
 
 
 def test_key_and_partition_are_judged_by_columns_that_the_message_does_not_show(run: Path) -> None:
     only_payloads(run)
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.PASS, results.reasons
-    assert "nothing tells" not in results.oracle("messages").says
-    results = changed(run, "accepted.jsonl", lambda rows: rows[0]["message"].update(key="x"))
-    assert "key b'x', due is b'u" in results.oracle("messages").evidence[0]
+    assert "nothing tells" not in expect_run(run, PASS, "messages").oracle("messages").says
+    observed("accepted", lambda rows: rows[0]["message"].update(key="x"))(run)
+    expect(run, FAIL, "messages", "key b'x', due is b'u")
 
 
 def test_a_key_that_nothing_tells_is_said_not_to_be_judged(run: Path) -> None:
     """What a recorded step adds is in no record, and only in messages that show it."""
-    change_json(run / "manifest.json", lambda document: document["schemas"]["accepted"].update(key="looked_up"))
-    oracle = judge(run, write=False).oracle("messages")
-    assert oracle.verdict is Verdict.PASS
-    assert oracle.says.endswith("nothing tells looked_up of accepted")
+    manifest(lambda told: told["schemas"]["accepted"].update(key="looked_up"))(run)
+    expect(run, PASS, "messages", "nothing tells looked_up of accepted")
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda document: document.pop("schemas"), "recorded before messages were looked at whole"),
-        (lambda document: document["schemas"].pop("accepted"), "schemas are not of the declared sinks"),
+        (lambda told: told.pop("schemas"), "recorded before messages were looked at whole"),
+        (lambda told: told["schemas"].pop("accepted"), "schemas are not of the declared sinks"),
     ],
 )
 def test_without_schemas_messages_are_unknown(run: Path, change: Callable[[dict[str, Any]], object], said: str) -> None:
-    change_json(run / "manifest.json", change)
-    results = judge(run, write=False)
-    assert results.verdict is Verdict.UNKNOWN
-    assert said in results.oracle("messages").says
-
-
-def test_a_transform_that_says_something_else_now_fails(run: Path) -> None:
-    results = changed(run, "given.jsonl", lambda rows: rows[0]["row"].update(payload="drawn by chance"))
-    assert failed(results) == ["multiset"]
-    assert "payload is" in results.oracle("multiset").evidence[0]
-
-
-def test_numbers_of_an_epoch_that_are_not_the_references_fail(run: Path) -> None:
-    path = run / "observed" / "chain.json"
-    chain = json.loads(path.read_text())
-    chain["epochs"][2]["counts"]["duplicate"] += 1
-    write_json(path, chain)
-    results = judge(run, write=False)
-    assert "chain" in failed(results)
-    assert "epoch 2: counts.duplicate" in " ".join(results.oracle("chain").evidence)
+    manifest(change)(run)
+    expect_run(run, UNKNOWN, "messages", said)
 
 
 @pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
-def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
-    path = run / "observed" / "chain.json"
-    chain = json.loads(path.read_text())
-    chain["epochs"][2]["counts"][count] += 1
-    write_json(path, chain)
-    results = judge(run, write=False)
-    assert "chain" in failed(results)
-    assert "epoch 2: in is" in " ".join(results.oracle("chain").evidence)
+def test_a_count_that_is_one_off_does_not_add_up_and_is_not_the_references(run: Path, count: str) -> None:
+    def change(chain: Any) -> None:
+        chain["epochs"][2]["counts"][count] += 1
+
+    document("chain", change)(run)
+    expect(run, FAIL, "chain", "epoch 2: in is")
+    expect(run, FAIL, "chain", f"epoch 2: counts.{count}")
 
 
 @pytest.mark.parametrize(
@@ -221,44 +188,43 @@ def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
 def test_what_no_chain_may_show_is_found_of_any_pipeline(
     run: Path, alter: Callable[[Lines], object], said: str
 ) -> None:
-    change_json(run / "observed" / "chain.json", lambda chain: alter(chain["epochs"]))
-    oracle = judge(run, write=False).oracle("chain")
-    assert oracle.verdict is Verdict.FAIL
-    assert any(said in line for line in oracle.evidence), oracle.evidence
+    document("chain", lambda chain: alter(chain["epochs"]))(run)
+    expect(run, FAIL, "chain", said)
 
 
 def test_an_acknowledged_record_that_the_topic_does_not_hold_leaves_it_unknown(run: Path) -> None:
-    results = changed(run, "given.jsonl", lambda rows: rows.pop(0))
-    assert results.oracle("coverage").verdict is Verdict.UNKNOWN
-    assert "which was acknowledged" in results.oracle("coverage").says
+    observed("given", lambda rows: rows.pop(0))(run)
+    expect(run, UNKNOWN, "coverage", "which was acknowledged")
 
 
 def test_a_run_that_broke_off_is_unknown_with_the_drivers_last_words(run: Path) -> None:
-    with (run / "history.jsonl").open("a") as history:
-        history.write(
-            json.dumps({"t": 1, "event": "driver", "state": "ended", "pid": 1, "says": "SinkError: no"}) + "\n"
-        )
+    ended_of_a_sink(run, 1)
     results = judge(run, broke_off="WaitTimedOutError: 5 drivers ended", write=False)
-    history_ = results.oracle("history")
-    assert history_.verdict is Verdict.UNKNOWN
-    assert "5 drivers ended" in history_.says
-    assert "SinkError: no" in " ".join(history_.evidence)
+    told = results.oracle("history")
+    assert (told.verdict, "5 drivers ended" in told.says) == (UNKNOWN, True), told.says
+    assert "SinkError: no" in " ".join(told.evidence)
 
 
 def test_a_pipeline_whose_drivers_are_all_refused_has_stopped_for_good(run: Path) -> None:
-    refusals = [{"t": 1, "event": "driver", "state": "ended", "pid": pid, "says": "SinkError: no"} for pid in (1, 2)]
-    with (run / "history.jsonl").open("a") as history:
-        history.writelines(json.dumps(one) + "\n" for one in refusals)
+    ended_of_a_sink(run, 1, 2)
     results = judge(run, broke_off="2 drivers ended as a sink refused their rows", write=False)
-    assert results.verdict is Verdict.FAIL
+    assert results.verdict is FAIL
     assert results.oracle("goes on").says == "the pipeline stopped for good: 2 drivers were refused"
+
+
+def ended_of_a_sink(run: Path, *pids: int) -> None:
+    """Drivers that a sink refused, in lines that the history does not count."""
+    with (run / "history.jsonl").open("a") as file:
+        for pid in pids:
+            told = {"t": 1, "event": "driver", "state": "ended", "pid": pid, "says": "SinkError: no"}
+            file.write(json.dumps(told) + "\n")
 
 
 @pytest.mark.parametrize("name", ["given.jsonl", "declaration.json", "accepted.jsonl", "chain.json", "quiet.json"])
 def test_evidence_that_is_not_there_leaves_it_unknown(run: Path, name: str) -> None:
     (run / "observed" / name).unlink()
     results = judge(run, write=False)
-    assert results.verdict is Verdict.UNKNOWN
+    assert results.verdict is UNKNOWN
     assert name in " ".join(results.reasons)
 
 
@@ -269,9 +235,10 @@ def test_a_run_without_its_declaration_is_not_taken_for_one_of_user_counts(run: 
 
 
 def test_damaged_evidence_leaves_it_unknown(run: Path) -> None:
-    assert changed(run, "given.jsonl", lambda rows: rows[0].pop("source")).verdict is Verdict.UNKNOWN
+    observed("given", lambda rows: rows[0].pop("source"))(run)
+    assert judge(run, write=False).verdict is UNKNOWN
     write_json(run / "observed" / "declaration.json", {"sinks": []})
-    assert judge(run, write=False).verdict is Verdict.UNKNOWN
+    assert judge(run, write=False).verdict is UNKNOWN
 
 
 def _altered_unbound(run: Path) -> None:
@@ -284,8 +251,7 @@ def _unread(run: Path) -> None:
     bind(run)
 
 
-def _unstruck(run: Path) -> None:
-    change_lines(run / "history.jsonl", lambda rows: [row.update(hit=False) for row in rows if row["event"] == "fault"])
+UNSTRUCK = history(lambda rows: [row.update(hit=False) for row in rows if row["event"] == "fault"])
 
 
 @pytest.mark.parametrize(
@@ -293,12 +259,11 @@ def _unstruck(run: Path) -> None:
     [
         (_altered_unbound, "bound", "given.jsonl is not as it was bound"),
         (_unread, "minimum", "there is none of user_counts"),
-        (_unstruck, "minimum", "a fault that hit, and 0 did"),
+        (UNSTRUCK, "minimum", "a fault that hit, and 0 did"),
     ],
 )
 def test_what_a_run_is_worth_is_not_the_manifests_to_say(
     run: Path, alter: Callable[[Path], None], oracle: str, said: str
 ) -> None:
     alter(run)
-    found = judge(run, write=False).oracle(oracle)
-    assert (found.verdict, said in found.says) == (Verdict.UNKNOWN, True), found.says
+    expect(run, UNKNOWN, oracle, said)

@@ -85,23 +85,15 @@ def test_a_pipeline_without_ids_and_windows_announces_neither() -> None:
     assert ("declared", None) not in steps(EMBEDDED["worker-kill"], plain)
 
 
-def test_at_least_once_topics_have_no_transaction_to_come_at() -> None:
+def test_a_fault_without_a_transaction_to_come_at_is_refused() -> None:
+    """There is none without topics and tables of rows, and none in topics that are at least once."""
     job = Job({"semantics": "at_least_once"})
     own = Definition(job, NONE, SAID).steps()
     assert {sink for _, sink in own["steps"] if sink} == set(SAID["tables"])
     assert own["opens"] == ()
-    with pytest.raises(
-        NoFaultError, match=r"restart of the broker needs a transaction of rows.*leave it out of FAULTS"
-    ):
-        planned_faults(1, parse_faults("broker-restart", 1), USUAL, Definition(job, NONE, SAID))
-
-
-def test_a_fault_without_a_step_to_come_at_is_refused() -> None:
-    files = {**SAID, "rows": [], "tables": []}
-    with pytest.raises(
-        NoFaultError, match=r"restart of the broker needs a transaction of rows.*leave it out of FAULTS"
-    ):
-        plan(1, parse_faults("broker-restart", 1), files)
+    for definition in (Definition(job, NONE, SAID), Definition(Job({}), NONE, {**SAID, "rows": [], "tables": []})):
+        with pytest.raises(NoFaultError, match=r"restart of the broker needs a transaction of rows.*leave it out"):
+            planned_faults(1, parse_faults("broker-restart", 1), USUAL, definition)
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, PodLog, announcement, driver_name, place, pod_of
 from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeReader, ended, pod
+from tests.unit.harness.sleepers import soon
 
 STEP = {"t": 5, "event": "step", "epoch": 3, "shard": 0, "sink": None, "step": "ids_decided", "pid": 9, "attempt": 0}
 LONG_S = 20.0
@@ -21,25 +21,23 @@ def line_of(event: dict[str, Any]) -> str:
     return orjson.dumps(event).decode()
 
 
-@pytest.mark.parametrize("before", ["", "24/11/20 INFO half a line ", '{"event": "a log", '])
-def test_an_announcement_is_found_in_its_line(before: str) -> None:
-    assert announcement(before + line_of(STEP)) == STEP
-
-
 @pytest.mark.parametrize(
-    "line",
+    ("line", "found"),
     [
-        "",
-        "plain",
-        '{"event": "epoch published", "timestamp": "2026"}',
-        '{"t":5,"event":"st',
-        '{"t":"5","event":"x"}',
-        '{"t":5,"event":7}',
-        line_of(STEP) + " and more",
+        *((before + line_of(STEP), STEP) for before in ("", "24/11/20 INFO half a line ", '{"event": "a log", ')),
+        ("", None),
+        ("plain", None),
+        ('{"event": "epoch published", "timestamp": "2026"}', None),
+        ('{"t":5,"event":"st', None),
+        ('{"t":"5","event":"x"}', None),
+        ('{"t":5,"event":7}', None),
+        (line_of(STEP) + " and more", None),
     ],
 )
-def test_other_lines_hold_none(line: str) -> None:
-    assert announcement(line) is None
+def test_an_announcement_is_found_in_its_line_and_other_lines_hold_none(
+    line: str, found: dict[str, Any] | None
+) -> None:
+    assert announcement(line) == found
 
 
 def test_an_announcement_says_its_pod_and_drivers_are_named_by_it() -> None:
@@ -79,12 +77,6 @@ class Followed:
         self.log.start()
         assert self.reader.watching.acquire(timeout=LONG_S)
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LONG_S
-        while not holds():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
     def events(self) -> list[dict[str, Any]]:
         path = self.folder / "work" / "events.jsonl"
         return [orjson.loads(line) for line in path.read_bytes().splitlines()]
@@ -105,11 +97,11 @@ def test_announcements_of_every_pod_reach_the_file_and_all_text_the_logs(followe
         assert followed.reader.opened.acquire(timeout=LONG_S)
     followed.reader.logs["uc-1-driver"][0].queue.put("starting")
     followed.reader.logs["exec-1"][0].queue.put(line_of(STEP))
-    followed.until(lambda: len(followed.events()) == 1)
+    soon("it to be followed", lambda: len(followed.events()) == 1)
     assert followed.events() == [{**STEP, "pod": "exec-1", "pod_uid": UIDS["b"]}]
     text = followed.folder / "logs" / "uc-1-driver-00000000.log"
-    followed.until(lambda: text.read_text() == "starting\n")
-    followed.until(lambda: followed.log.last_words(UIDS["a"]) == "starting")
+    soon("it to be followed", lambda: text.read_text() == "starting\n")
+    soon("it to be followed", lambda: followed.log.last_words(UIDS["a"]) == "starting")
 
 
 def test_a_log_that_breaks_off_is_gone_on_with_and_nothing_is_told_twice(followed: Followed) -> None:
@@ -121,7 +113,7 @@ def test_a_log_that_breaks_off_is_gone_on_with_and_nothing_is_told_twice(followe
         for event in events:
             lines.queue.put(line_of(event))
         lines.queue.put(None)
-    followed.until(lambda: len(followed.events()) == 2)
+    soon("it to be followed", lambda: len(followed.events()) == 2)
     assert [event["t"] for event in followed.events()] == [5, 6]
 
 
@@ -132,7 +124,7 @@ def test_the_code_of_a_container_outlives_its_pod(followed: Followed) -> None:
     followed.reader.logs["uc-1-driver"][0].queue.put(None)
     followed.reader.change("MODIFIED", pod("uc-1-driver", UIDS["a"], DRIVER, state=ended(3), deleting=True))
     followed.reader.change("DELETED", pod("uc-1-driver", UIDS["a"], DRIVER, state=RUNS, deleting=True))
-    followed.until(lambda: (found := followed.log.pod(UIDS["a"])) is not None and not found.present)
+    soon("it to be followed", lambda: (found := followed.log.pod(UIDS["a"])) is not None and not found.present)
     found = followed.log.pod(UIDS["a"])
     assert found is not None
     assert found.exit_code == 3
@@ -145,7 +137,7 @@ def test_pods_that_went_while_nobody_watched_are_noticed(followed: Followed) -> 
     assert [one.name for one in followed.log.pods(EXECUTOR)] == ["exec-1"]
     followed.reader.items = []
     followed.reader.watches[-1].queue.put(None)
-    followed.until(lambda: not followed.log.pods(EXECUTOR)[0].present)
+    soon("it to be followed", lambda: not followed.log.pods(EXECUTOR)[0].present)
     assert followed.log.pods(EXECUTOR)[0].ended
 
 
@@ -153,11 +145,6 @@ def test_a_pod_of_the_same_name_is_another_pod(followed: Followed) -> None:
     followed.reader.items = [pod("uc-1-driver", UIDS["a"], DRIVER, state=ended(137))]
     followed.start()
     followed.reader.change("ADDED", pod("uc-1-driver", UIDS["c"], DRIVER, state={"waiting": {}}))
-    followed.until(lambda: len(followed.log.pods(DRIVER)) == 2)
+    soon("it to be followed", lambda: len(followed.log.pods(DRIVER)) == 2)
     assert [one.uid for one in followed.log.pods(DRIVER)] == [UIDS["a"], UIDS["c"]]
-
-
-def test_a_wait_for_a_pod_that_goes_on_ends_in_time(followed: Followed) -> None:
-    followed.reader.items = [pod("uc-1-driver", UIDS["a"], DRIVER, state=RUNS)]
-    followed.start()
-    assert not followed.log.wait_ended(UIDS["a"], 0.3)
+    assert not followed.log.wait_ended(UIDS["c"], 0.3), "a wait for one that goes on ends in time"

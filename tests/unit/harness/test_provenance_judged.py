@@ -11,10 +11,9 @@ import pytest
 
 from effectively_once.pipeline.settings import digest
 from tests.harness.checkers import provenance
-from tests.harness.judge.verdict import judge
-from tests.harness.results import Verdict
 from tests.settings import pipeline_settings
 from tests.unit.harness.fabricated_files import Row
+from tests.unit.harness.judged import PASS, UNKNOWN, expect, oracle_of
 from tests.unit.harness.tamper import bind, change_json, change_lines
 
 Change = Callable[[Any], Any]
@@ -63,38 +62,34 @@ MANIFEST, HISTORY, SETTINGS = "manifest.json", "history.jsonl", "settings.json"
 )
 def test_what_drivers_contradict_is_unknown(run: Path, file: str, change: Change, why: str) -> None:
     (change_lines if file == HISTORY else change_json)(run / file, change)
-    found = judge(run, write=False).oracle("bound")
-    assert found.verdict is Verdict.UNKNOWN
-    assert any(why in one for one in (found.says, *found.evidence)), found
+    expect(run, UNKNOWN, "bound", why)
 
 
 def test_settings_that_are_gone_are_missed(run: Path) -> None:
     (run / SETTINGS).unlink()
     bind(run)
-    found = judge(run, write=False).oracle("bound")
-    assert f"{run / SETTINGS} is missing" in found.evidence
+    assert f"{run / SETTINGS} is missing" in oracle_of(run, "bound").evidence
 
 
 def test_a_run_of_which_drivers_tell_the_same_says_so(run: Path) -> None:
-    assert judge(run, write=False).oracle("bound").says.endswith(provenance.CONFIRM)
+    assert oracle_of(run, "bound").says.endswith(provenance.CONFIRM)
 
 
 def test_a_run_from_before_drivers_announced_it_says_so(run: Path) -> None:
     change_lines(run / HISTORY, _forget)
     change_json(run / MANIFEST, lambda manifest: manifest.pop("code"))
-    found = judge(run, write=False).oracle("bound")
-    assert found.verdict is Verdict.PASS
-    assert found.says.endswith(provenance.UNTOLD)
+    found = oracle_of(run, "bound")
+    assert (found.verdict, found.says.endswith(provenance.UNTOLD)) == (PASS, True), found
 
 
 def test_a_repair_goes_on_with_other_code_and_settings(run: Path) -> None:
     tests = {"effectively_once": "e0" * 32, "tests": "a0" * 32}
     change_lines(run / HISTORY, _start({"code": tests, "settings": OTHER[:32]}, first=True))
     change_json(run / MANIFEST, lambda manifest: manifest["code"].update(tests))
-    assert judge(run, write=False).oracle("bound").verdict is Verdict.UNKNOWN
+    expect(run, UNKNOWN, "bound")
     change_json(run / MANIFEST, lambda manifest: manifest["settings"].update(repair=True))
-    found = judge(run, write=False).oracle("bound")
-    assert (found.verdict, found.evidence) == (Verdict.PASS, ()), found
+    found = oracle_of(run, "bound")
+    assert (found.verdict, found.evidence) == (PASS, ()), found
 
 
 def test_a_file_has_the_digest_that_a_driver_announces_of_it(tmp_path: Path) -> None:

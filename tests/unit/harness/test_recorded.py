@@ -78,29 +78,20 @@ def test_a_play_that_raises_is_judged_and_is_no_pass(tmp_path: Path) -> None:
     assert f"✗ the run broke off: the broker is gone\n  details: runs/{run.path.name}/logs/error.txt" in said
 
 
-def test_a_play_that_raises_before_its_last_phase_is_no_pass_with_all_else_there(
-    pristine: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("cut", [True, False], ids=["before its last phase", "after it"])
+def test_a_play_that_raises_is_no_pass_with_all_else_there(pristine: Path, tmp_path: Path, cut: bool) -> None:
     def play(directory: RunDirectory) -> None:
         _complete(pristine)(directory)
-        change_lines(directory.history_path, lambda events: events.pop())
-        raise RuntimeError("cut")
-
-    results, run, _ = _run(tmp_path, play)
-    assert results.verdict is Verdict.UNKNOWN
-    assert [one.split(":")[0] for one in results.reasons] == ["history"]
-    assert (run.logs / "error.txt").is_file()
-
-
-def test_a_play_that_raises_after_its_last_phase_is_no_pass(pristine: Path, tmp_path: Path) -> None:
-    def play(directory: RunDirectory) -> None:
-        _complete(pristine)(directory)
+        if cut:
+            change_lines(directory.history_path, lambda events: events.pop())
         raise RuntimeError("the namespace does not go")
 
-    results, _, said = _run(tmp_path, play)
+    results, run, said = _run(tmp_path, play)
     assert results.verdict is Verdict.UNKNOWN
-    assert "broke off: RuntimeError: the namespace does not go" in results.reasons[0]
+    assert [one.split(":")[0] for one in results.reasons] == ["history"]
+    assert cut or "broke off: RuntimeError: the namespace does not go" in results.reasons[0]
     assert "the namespace does not go" in said
+    assert (run.logs / "error.txt").is_file()
 
 
 def test_an_interrupted_play_is_not_taken_for_a_broken_one(tmp_path: Path) -> None:

@@ -30,29 +30,24 @@ def test_the_backlog_is_what_was_sent_and_is_not_published() -> None:
     backlog = steady()
     assert [backlog.at(time) for time in (-1, 0, 950, 1999, 2000, 2001)] == [0, 1, 10, 20, 11, 11]
     assert backlog.at(30_000) == 0
+    assert Backlog([1, 2], [NEVER, 7], {3: 5}, 10).at(10) == 2, "what no epoch read waits for ever"
 
 
-def test_records_that_no_epoch_read_wait_for_ever() -> None:
-    assert Backlog([1, 2], [NEVER, 7], {3: 5}, 10).at(10) == 2
-
-
-@pytest.mark.parametrize(("stalled_s", "gap_s"), [(0, 1.0), (3, 4.0)])
-def test_the_longest_gap_is_that_between_publications_while_records_wait(stalled_s: int, gap_s: float) -> None:
-    assert steady(stalled_s).longest_gap_s() == gap_s
-
-
-def test_time_in_which_nothing_waits_is_no_gap() -> None:
-    idle = Backlog([0, 100, 60_000], [0, 0, 1], {0: 500, 1: 60_800}, 90_000)
-    assert idle.longest_gap_s() == 0.8
-
-
-def test_records_left_behind_at_the_end_are_a_gap_to_it() -> None:
-    assert Backlog([0, 100, 200], [0, 0, NEVER], {0: 150}, 9_200).longest_gap_s() == 9.0
-    assert Backlog([0, 100, 200], [0, 0, 1], {0: 250}, 9_250).longest_gap_s() == 9.0
-
-
-def test_nothing_published_has_no_gap() -> None:
-    assert Backlog([0], [NEVER], {}, 10).longest_gap_s() is None
+@pytest.mark.parametrize(
+    ("backlog", "gap_s"),
+    [
+        (steady(), 1.0),
+        (steady(stalled_s=3), 4.0),
+        # Time in which nothing waits is none.
+        (Backlog([0, 100, 60_000], [0, 0, 1], {0: 500, 1: 60_800}, 90_000), 0.8),
+        # Records that are left behind at the end are one to it.
+        (Backlog([0, 100, 200], [0, 0, NEVER], {0: 150}, 9_200), 9.0),
+        (Backlog([0, 100, 200], [0, 0, 1], {0: 250}, 9_250), 9.0),
+        (Backlog([0], [NEVER], {}, 10), None),
+    ],
+)
+def test_the_longest_gap_is_that_between_publications_while_records_wait(backlog: Backlog, gap_s: float | None) -> None:
+    assert backlog.longest_gap_s() == gap_s
 
 
 def test_a_record_waits_for_the_first_publication_of_its_epoch_and_one_that_has_none_is_not_counted() -> None:
@@ -118,9 +113,6 @@ def test_the_99th_percentile_is_the_nearest_rank(count: int, p99: float) -> None
     found = spread([None, *(float(number) for number in range(count, 0, -1))])
     assert found is not None
     assert (found.n, found.p99, found.max) == (count, p99, float(count))
-
-
-def test_of_no_time_there_is_no_spread() -> None:
     assert spread([None]) is None
 
 

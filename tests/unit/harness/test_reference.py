@@ -9,8 +9,9 @@ import pytest
 
 from tests.harness.checkers import digest
 from tests.harness.checkers.reference import NEVER, Outcome, replay
-from tests.harness.evidence import Chain, Clock, EpochCounts, EpochRecord, Lost, Pin, Pinned
+from tests.harness.evidence import Chain, Clock, EpochRecord, Lost, Pin, Pinned
 from tests.harness.sends import Send
+from tests.unit.harness.epochs import record_of
 
 WINDOW_MS, LATENESS_MS = 100, 50
 
@@ -22,49 +23,59 @@ def send(
 
 
 def epoch(number: int, watermark_ms: int | None, **ranges: tuple[int, int]) -> EpochRecord:
-    return EpochRecord(
-        epoch=number,
-        generation=1,
-        ranges={"events": {int(partition[1:]): cut for partition, cut in ranges.items()}},
-        topic_ids={"events": "t"},
-        watermark_ms=watermark_ms,
-        shards=1,
-        settings_digest="s",
-        counts=EpochCounts.model_validate(dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)),
-        max_event_time_ms=None,
-    )
+    read = {int(partition[1:]): cut for partition, cut in ranges.items()}
+    return record_of(number, watermark_ms, ranges={"events": read}, topic_ids={"events": "t"})
 
 
-def outcomes(sends: list[Send], *epochs: EpochRecord) -> list[Outcome]:
-    return [Outcome(one) for one in replay(sends, epochs, WINDOW_MS, LATENESS_MS).outcomes]
+def changed(record: EpochRecord, **fields: Any) -> EpochRecord:
+    return record.model_copy(update=fields)
 
 
-def test_lowest_coordinate_of_an_epoch_wins() -> None:
-    sends = [send("a", 1, 0, partition=1), send("a", 1, 5), send("a", 1, 4)]
-    found = outcomes(sends, epoch(0, None, p0=(0, 6), p1=(0, 1)))
-    assert found == [Outcome.DUPLICATE, Outcome.DUPLICATE, Outcome.ACCEPTED]
+ACCEPTED, DUPLICATE, LATE, MALFORMED, LOST = (
+    Outcome.ACCEPTED,
+    Outcome.DUPLICATE,
+    Outcome.LATE,
+    Outcome.MALFORMED,
+    Outcome.LOST,
+)
+OUTCOMES: dict[str, tuple[list[Send], list[EpochRecord], list[Outcome]]] = {
+    "the lowest coordinate of an epoch wins": (
+        [send("a", 1, 0, partition=1), send("a", 1, 5), send("a", 1, 4)],
+        [epoch(0, None, p0=(0, 6), p1=(0, 1))],
+        [DUPLICATE, DUPLICATE, ACCEPTED],
+    ),
+    "partitions are ordered as numbers": (
+        [send("a", 1, 0, partition=10), send("a", 1, 0, partition=9)],
+        [epoch(0, None, p9=(0, 1), p10=(0, 1))],
+        [DUPLICATE, ACCEPTED],
+    ),
+    "an earlier epoch wins over a lower partition": (
+        [send("a", 1, 0), send("a", 1, 0, partition=1)],
+        [epoch(0, None, p0=(0, 0), p1=(0, 1)), epoch(1, 1, p0=(0, 1), p1=(1, 1))],
+        [DUPLICATE, ACCEPTED],
+    ),
+    "in time until the watermark": ([send("a", 99, 0)], [epoch(0, 149, p0=(0, 1))], [ACCEPTED]),
+    "reaches window end plus lateness": ([send("a", 99, 0)], [epoch(0, 150, p0=(0, 1))], [LATE]),
+    "late comes before duplicate, and malformed before late": (
+        [send("a", 1, 0), send("a", 1, 1, kind="resent"), send("b", 1, 2, kind="resent", reason="bad_time")],
+        [epoch(0, None, p0=(0, 1)), epoch(1, 500, p0=(1, 3))],
+        [ACCEPTED, LATE, MALFORMED],
+    ),
+    "what the chain gave up is lost, and what an epoch read all the same is not": (
+        [send(str(offset), 1, offset) for offset in range(4)],
+        [
+            epoch(0, None, p0=(0, 2)),
+            changed(epoch(1, 1, p0=(3, 4)), lost=Lost(offsets={"events": {0: (1, 3)}}, at_ms=1)),
+        ],
+        [ACCEPTED, ACCEPTED, LOST, ACCEPTED],
+    ),
+}
 
 
-def test_partitions_are_ordered_as_numbers() -> None:
-    sends = [send("a", 1, 0, partition=10), send("a", 1, 0, partition=9)]
-    assert outcomes(sends, epoch(0, None, p9=(0, 1), p10=(0, 1))) == [Outcome.DUPLICATE, Outcome.ACCEPTED]
-
-
-def test_earlier_epoch_wins_over_lower_partition() -> None:
-    sends = [send("a", 1, 0), send("a", 1, 0, partition=1)]
-    found = outcomes(sends, epoch(0, None, p0=(0, 0), p1=(0, 1)), epoch(1, 1, p0=(0, 1), p1=(1, 1)))
-    assert found == [Outcome.DUPLICATE, Outcome.ACCEPTED]
-
-
-@pytest.mark.parametrize(("watermark", "outcome"), [(149, Outcome.ACCEPTED), (150, Outcome.LATE)])
-def test_late_begins_when_the_watermark_reaches_window_end_plus_lateness(watermark: int, outcome: Outcome) -> None:
-    assert outcomes([send("a", 99, 0)], epoch(0, watermark, p0=(0, 1))) == [outcome]
-
-
-def test_late_comes_before_duplicate_and_malformed_before_late() -> None:
-    sends = [send("a", 1, 0), send("a", 1, 1, kind="resent"), send("b", 1, 2, kind="resent", reason="bad_time")]
-    found = outcomes(sends, epoch(0, None, p0=(0, 1)), epoch(1, 500, p0=(1, 3)))
-    assert found == [Outcome.ACCEPTED, Outcome.LATE, Outcome.MALFORMED]
+@pytest.mark.parametrize("what", OUTCOMES)
+def test_what_becomes_of_a_record(what: str) -> None:
+    sends, epochs, outcomes = OUTCOMES[what]
+    assert [Outcome(one) for one in replay(sends, epochs, WINDOW_MS, LATENESS_MS).outcomes] == outcomes
 
 
 def test_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it() -> None:
@@ -94,9 +105,8 @@ def test_order_of_the_log_does_not_matter() -> None:
     shuffled = random.Random(3).sample(sends, len(sends))
 
     def by_coordinate(order: list[Send]) -> dict[Any, int]:
-        return dict(
-            zip([one.coordinate for one in order], replay(order, epochs, WINDOW_MS, LATENESS_MS).outcomes, strict=True)
-        )
+        found = replay(order, epochs, WINDOW_MS, LATENESS_MS).outcomes
+        return dict(zip([one.coordinate for one in order], found, strict=True))
 
     assert by_coordinate(sends) == by_coordinate(shuffled)
 
@@ -117,8 +127,7 @@ def test_digest_is_the_sum_of_the_hashes_that_the_run_directory_describes() -> N
 
 
 def timed(number: int, watermark_ms: int | None, idle: tuple[int, ...] = (), **ranges: tuple[int, int]) -> EpochRecord:
-    clock = Clock(idle={"events": idle} if idle else {})
-    return epoch(number, watermark_ms, **ranges).model_copy(update={"clock": clock})
+    return changed(epoch(number, watermark_ms, **ranges), clock=Clock(idle={"events": idle} if idle else {}))
 
 
 def dues(sends: list[Send], *epochs: EpochRecord) -> list[int | None]:
@@ -130,7 +139,7 @@ def test_an_epoch_that_reads_nothing_keeps_the_watermark_only_where_it_was_aband
     stated: bool | None, due: int | None
 ) -> None:
     """Chains of before do not say it: there each of them was."""
-    empty = epoch(1, due, p0=(1, 1)).model_copy(update={"abandoned": stated})
+    empty = changed(epoch(1, due, p0=(1, 1)), abandoned=stated)
     assert dues([send("a", 900, 0)], epoch(0, None, p0=(0, 1)), empty) == [None, due]
 
 
@@ -147,52 +156,57 @@ def test_an_epoch_that_repairs_another_takes_what_that_one_left_and_keeps_its_wa
     """Of one shard: the epoch takes the copy that it shows, and the record before it is left with its repair."""
     sends = [send("a", 1, 0), send("a", 2, 1), send("b", 900, 2), send("c", 901, 3)]
     shown = {"0": Pinned(rows=1)}
-    first = epoch(0, None, p0=(0, 3)).model_copy(update={"shown": shown})
-    repair = epoch(1, None, p0=(3, 3)).model_copy(update={"shown": shown, "repairs": 0})
+    first = changed(epoch(0, None, p0=(0, 3)), shown=shown)
+    repair = changed(epoch(1, None, p0=(3, 3)), shown=shown, repairs=0)
     pins = [Pin(0, "0", ("events", 0, 1))]
     found = replay(sends, [first, repair, epoch(2, 900, p0=(3, 4))], WINDOW_MS, LATENESS_MS, pins)
-    assert [Outcome(one) for one in found.outcomes] == [
-        Outcome.DUPLICATE,
-        Outcome.ACCEPTED,
-        Outcome.ACCEPTED,
-        Outcome.ACCEPTED,
-    ]
+    assert [Outcome(one) for one in found.outcomes] == [DUPLICATE, ACCEPTED, ACCEPTED, ACCEPTED]
     assert list(found.epochs_of) == [1, 0, 1, 2]
     assert [numbers.watermark_due_ms for numbers in found.numbers] == [None, None, 900]
 
 
-def test_with_a_clock_the_watermark_is_that_of_the_slowest_partition() -> None:
-    sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
-    first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 10, p0=(1, 2), p1=(1, 1))
-    assert dues(sends, first, second) == [None, 10]
+BOTH = timed(0, None, p0=(0, 1), p1=(0, 1))
+ONE = timed(0, None, p0=(0, 1), p1=(0, 0))
+"""An epoch that something came from both partitions in, or from one."""
+FAR, NEAR, THEN = send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)
 
 
-def test_an_idle_partition_is_not_waited_for() -> None:
-    sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
-    assert dues(sends, timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 900, (1,), p0=(1, 2), p1=(1, 1))) == [None, 900]
+def forced(
+    number: int, due: int, to_ms: int | None, idle: tuple[int, ...] = (), **ranges: tuple[int, int]
+) -> EpochRecord:
+    return changed(timed(number, due, **ranges), clock=Clock(idle={"events": idle}, forced_ms=to_ms))
 
 
-def test_a_partition_that_nothing_came_from_holds_the_watermark() -> None:
-    assert dues(
-        [send("a", 900, 0), send("c", 950, 1)],
-        timed(0, None, p0=(0, 1), p1=(0, 0)),
-        timed(1, None, p0=(1, 2), p1=(0, 0)),
-    ) == [None, None]
+DUES: dict[str, tuple[list[Send], list[EpochRecord], list[int | None]]] = {
+    "that of the slowest partition": (
+        [FAR, NEAR, THEN],
+        [BOTH, timed(1, 10, p0=(1, 2), p1=(1, 1))],
+        [None, 10],
+    ),
+    "an idle partition is not waited for": (
+        [FAR, NEAR, THEN],
+        [BOTH, timed(1, 900, (1,), p0=(1, 2), p1=(1, 1))],
+        [None, 900],
+    ),
+    "one that nothing came from is": ([FAR, THEN], [ONE, timed(1, None, p0=(1, 2), p1=(0, 0))], [None, None]),
+    "forced to an earlier time": ([FAR, NEAR, THEN], [BOTH, forced(1, 10, 5, p0=(1, 2), p1=(1, 1))], [None, 10]),
+    "forced to a later time": ([FAR, NEAR, THEN], [BOTH, forced(1, 700, 700, p0=(1, 2), p1=(1, 1))], [None, 700]),
+    "not forced": ([FAR, NEAR, THEN], [BOTH, forced(1, 10, None, p0=(1, 2), p1=(1, 1))], [None, 10]),
+    "forced where nobody is waited for": (
+        [FAR, THEN],
+        [ONE, forced(1, 700, 700, (0, 1), p0=(1, 2), p1=(0, 0))],
+        [None, 700],
+    ),
+    "forced where one has shown nothing": ([FAR, THEN], [ONE, forced(1, 700, 700, p0=(1, 2), p1=(0, 0))], [None, 700]),
+    "copies and late records tell how far their partition has come": (
+        [FAR, send("b", 600, 0, partition=1), send("a", 700, 1, partition=1), send("d", 1, 1)],
+        [BOTH, timed(1, 600, p0=(1, 2), p1=(1, 2)), timed(2, 700, p0=(2, 3), p1=(2, 2))],
+        [None, 600, 700],
+    ),
+}
 
 
-def test_copies_and_late_records_tell_how_far_their_partition_has_come() -> None:
-    sends = [send("a", 900, 0), send("b", 600, 0, partition=1), send("a", 700, 1, partition=1), send("d", 1, 1)]
-    first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 600, p0=(1, 2), p1=(1, 2))
-    assert dues(
-        sends,
-        first,
-        second,
-        timed(2, 700, p0=(2, 2), p1=(2, 2)).model_copy(update={"ranges": {"events": {0: (2, 3), 1: (2, 2)}}}),
-    ) == [None, 600, 700]
-
-
-def test_what_the_chain_gave_up_is_lost_and_what_an_epoch_read_all_the_same_is_not() -> None:
-    sends = [send(str(offset), 1, offset) for offset in range(4)]
-    behind = epoch(1, 1, p0=(3, 4)).model_copy(update={"lost": Lost(offsets={"events": {0: (1, 3)}}, at_ms=1)})
-    found = outcomes(sends, epoch(0, None, p0=(0, 2)), behind)
-    assert found == [Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.LOST, Outcome.ACCEPTED]
+@pytest.mark.parametrize("what", DUES)
+def test_the_watermark_that_is_due_by_a_clock(what: str) -> None:
+    sends, epochs, due = DUES[what]
+    assert dues(sends, *epochs) == due

@@ -105,11 +105,8 @@ def test_a_judge_that_finds_more_than_the_kept_one_is_no_difference(
 
     change_results(kept, without_some)
     assert checked(monkeypatch, kept) == 0
-
-
-def test_results_without_a_verdict_are_no_pass(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change_results(kept, lambda results: results.pop("verdict"))
-    assert checked(monkeypatch, kept) == 2
+    assert checked(monkeypatch, kept) == 2, "results without a verdict are no pass"
 
 
 @pytest.mark.parametrize("name", ["", "no-such-run.tar.xz"])
@@ -125,12 +122,14 @@ def test_what_is_no_kept_run_is_not_judged_where_evidence_is(
     assert contents(kept.parent) == before
 
 
-def test_a_damaged_pack_is_unknown_in_one_line(
+def test_a_damaged_pack_or_a_folder_that_is_not_there_is_unknown_in_one_line(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept.write_bytes(kept.read_bytes()[:-100])
     assert checked(monkeypatch, kept) == 2
     assert capsys.readouterr().err.count("\n") == 1
+    assert checked(monkeypatch, kept.parent / "nowhere") == 2
+    assert "✗ there is no run directory" in capsys.readouterr().err
 
 
 def test_a_run_is_judged_into_another_folder(
@@ -146,10 +145,3 @@ def test_a_run_is_judged_into_another_folder(
     assert "of-plain holds something" in capsys.readouterr().err
     assert checked(monkeypatch, run, "--out", str(run / "again")) == 2
     assert "again is in what is judged" in capsys.readouterr().err
-
-
-def test_a_folder_that_is_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert checked(monkeypatch, tmp_path / "nowhere") == 2
-    assert "✗ there is no run directory" in capsys.readouterr().err

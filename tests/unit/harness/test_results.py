@@ -17,17 +17,11 @@ from tests.unit.harness.tamper import bind, change_lines
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize("verdicts", list(product(Verdict, repeat=2)))
-def test_worst_of_two(verdicts: tuple[Verdict, Verdict]) -> None:
+def test_the_worst_verdict_counts_and_of_no_oracle_it_is_unknown() -> None:
     order = [PASS, UNKNOWN, FAIL]
-    assert worst(verdicts) is max(verdicts, key=order.index)
-
-
-def test_of_no_oracle_the_verdict_is_unknown() -> None:
+    for verdicts in product(order, repeat=2):
+        assert worst(verdicts) is max(verdicts, key=order.index)
     assert worst([]) is UNKNOWN
-
-
-def test_exit_codes() -> None:
     assert [verdict.exit_code for verdict in (PASS, FAIL, UNKNOWN)] == [0, 1, 2]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -89,15 +89,14 @@ def test_evidence_error_of_a_model_names_the_field(run: Path) -> None:
 
 
 def test_history_of_many_threads_has_whole_lines(tmp_path: Path) -> None:
-    with History(tmp_path / "history.jsonl") as one, History(tmp_path / "history.jsonl") as other:
-        threads = [
-            threading.Thread(target=lambda h=h: [h.record("sent", acknowledged=n, text="x" * 3000) for n in range(50)])
-            for h in (one, other, one, other)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    path = tmp_path / "history.jsonl"
+
+    def write(history: History) -> None:
+        for n in range(50):
+            history.record("sent", acknowledged=n, text="x" * 3000)
+
+    with History(path) as one, History(path) as other, ThreadPoolExecutor(4) as pool:
+        pool.map(write, (one, other, one, other))
     events = read_history(tmp_path / "history.jsonl")
     assert len(events) == 200
     assert all(event["event"] == "sent" and event["t"] > 0 for event in events)
@@ -110,6 +109,7 @@ def test_a_history_is_whole_when_its_end_counts_the_lines_before_it(tmp_path: Pa
             history.record("epoch", epoch=n)
         history.end()
     assert len(run.whole_events()) == 4
+    assert run.whole_events()[-1]["lines"] == 3
     lines = run.history_path.read_bytes().splitlines(keepends=True)
     for number in range(4):
         run.history_path.write_bytes(b"".join(lines[:number] + lines[number + 1 :]))
@@ -127,14 +127,6 @@ def test_history_takes_a_time_and_refuses_when_closed(tmp_path: Path) -> None:
         history.record("epoch")
 
 
-def test_the_end_of_a_history_tells_how_many_lines_stand_before_it(tmp_path: Path) -> None:
-    with History(tmp_path / "history.jsonl") as history:
-        history.record("sent", acknowledged=1)
-        history.record("sent", acknowledged=2)
-        history.end()
-    assert read_history(history.path)[-1]["lines"] == 2
-
-
 @pytest.mark.parametrize("content", ["", '{"t": 1, "event": "x"}', '{"t": "1", "event": "x"}\n', "[]\n", "{\n"])
 def test_damaged_history_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "history.jsonl"
@@ -144,12 +136,8 @@ def test_damaged_history_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_runs_started_at_once_get_folders_of_their_own(tmp_path: Path) -> None:
-    runs: list[Path] = []
-    threads = [threading.Thread(target=lambda: runs.append(new_run(tmp_path / "runs", 7))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        runs = [*pool.map(lambda _: new_run(tmp_path / "runs", 7), range(8))]
     assert len({run.name for run in runs}) == 8
     assert all(run.is_dir() for run in runs)
 

@@ -94,6 +94,13 @@ def fault(
     return made
 
 
+def struck(*given: Any, **more: Any) -> SlowedServer:
+    """A slow disk that has come."""
+    one = fault(*given, **more)
+    one.strike({})
+    return one
+
+
 def lived(one: SlowedServer) -> dict[str, Any]:
     one.endure()
     one.heal()
@@ -123,16 +130,14 @@ def test_a_server_is_slow_as_long_as_planned_and_what_writes_took_is_told(world:
 
 
 def test_it_lasts_longer_until_enough_was_written(world: World, server: Server) -> None:
-    one = fault(world, server, Disk(), seconds=0.01)
-    one.strike({})
+    one = struck(world, server, Disk(), seconds=0.01)
     lived(one)
     assert len(one._took_ms["during"]) == LEAST
     assert one.landed()
 
 
 def test_an_injector_that_does_not_slow_is_missed(world: World, server: Server) -> None:
-    one = fault(world, server, Disk(slows=False))
-    one.strike({})
+    one = struck(world, server, Disk(slows=False))
     assert lived(one)["latency_ms"]["fastest"] == 1.0
     assert not one.landed()
 
@@ -141,8 +146,7 @@ def test_a_server_that_was_as_slow_before_shows_nothing(
     world: World, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.harness.faults.slow_disk.BUSY_S", 0.0)
-    one = fault(world, server, Disk(), lambda: 0.5)
-    one.strike({})
+    one = struck(world, server, Disk(), lambda: 0.5)
     lived(one)
     assert not one.landed()
 
@@ -158,8 +162,7 @@ def test_a_disk_that_others_keep_busy_is_waited_for(world: World, server: Server
         others[when] -= 1
         return 1.0
 
-    one = fault(world, server, disk, probe)
-    one.strike({})
+    one = struck(world, server, disk, probe)
     told = lived(one)
     assert others == {"before": 0, "after": 0}
     assert told["latency_ms"]["before"] == told["latency_ms"]["after"] == 1.0
@@ -175,8 +178,7 @@ def test_writes_that_are_given_up_tell_nothing(world: World, server: Server, mon
             raise TimeoutError
         return disk()
 
-    one = fault(world, server, disk, probe, 0.2)
-    one.strike({})
+    one = struck(world, server, disk, probe, 0.2)
     assert set(lived(one)["latency_ms"]) == {"before", "after"}
     assert not one.landed()
 
@@ -198,8 +200,7 @@ def test_a_server_that_has_to_come_back_first_is_measured_then(world: World, ser
             raise failures.pop()
         return disk()
 
-    one = fault(world, server, disk, probe)
-    one.strike({})
+    one = struck(world, server, disk, probe)
     assert lived(one)["latency_ms"]["before"] == 1.0
 
 
@@ -215,8 +216,7 @@ def test_a_server_that_is_down_or_cannot_be_attached_to_is_missed(world: World, 
 
 def test_the_end_of_a_run_undoes_it(world: World, server: Server) -> None:
     disk = Disk()
-    one = fault(world, server, disk, seconds=600.0)
-    one.strike({})
+    one = struck(world, server, disk, seconds=600.0)
     world.ended.set()
     one.endure()
     world.healing.close(torn_down=True)
@@ -232,16 +232,14 @@ def test_the_end_of_a_run_undoes_it_while_strace_attaches(world: World, server: 
             super().attach(processes, delay_ms)
 
     disk = Attaches()
-    one = fault(world, server, disk, seconds=600.0)
-    one.strike({})
+    one = struck(world, server, disk, seconds=600.0)
     assert not disk.holds()
     assert one._drivers.under is None
 
 
 def test_it_ends_when_strace_does(world: World, server: Server) -> None:
     disk = Disk()
-    one = fault(world, server, disk, seconds=600.0)
-    one.strike({})
+    one = struck(world, server, disk, seconds=600.0)
     threading.Timer(0.3, disk.detach).start()
     began = time.monotonic()
     lived(one)

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -43,6 +42,9 @@ seed = 3
 faults = "zombie"
 records = 1000
 """
+
+
+ONE = Part(name="one", stack="embedded", seed=1, faults="executor-kill*2", records=1000)
 
 
 @pytest.fixture
@@ -156,8 +158,7 @@ def test_a_run_that_was_judged_before_its_end_could_be_noted_counts(runs: Runs) 
 
 
 def test_an_older_run_of_the_same_part_does_not_count_by_itself(runs: Runs) -> None:
-    part = Part(name="one", stack="embedded", seed=1, faults="executor-kill*2", records=1000)
-    older = runs.made(part, PASS)
+    older = runs.made(ONE, PASS)
     time.sleep(0.002)
     runs.ends = {"one": [None]}
     assert soak(runs, "--on", "embedded") == 2
@@ -165,10 +166,8 @@ def test_an_older_run_of_the_same_part_does_not_count_by_itself(runs: Runs) -> N
 
 
 def test_a_run_of_something_else_at_the_same_time_does_not_count(runs: Runs) -> None:
-    part = Part(name="one", stack="embedded", seed=1, faults="executor-kill*2", records=1000)
-
     def beside(_: Part) -> None:
-        runs.made(part.model_copy(update={"seed": 99}), PASS)
+        runs.made(ONE.model_copy(update={"seed": 99}), PASS)
 
     assert main(["--plan", "plan.toml", "--at", "sum"], play=beside, runs=runs.path) == 2
     assert state().attempts == ()
@@ -185,8 +184,7 @@ def test_a_part_that_leaves_no_verdict_is_tried_again_by_the_next_call(runs: Run
 def test_runs_that_were_started_by_hand_are_counted_when_they_are_named(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    part = Part(name="one", stack="embedded", seed=1, faults="executor-kill*2", records=1000)
-    by_hand = runs.made(part, PASS)
+    by_hand = runs.made(ONE, PASS)
     assert soak(runs, "--take", str(by_hand)) == 0
     assert runs.played == ["two", "three"]
     assert by_hand.name in summed()
@@ -205,8 +203,7 @@ def test_runs_that_were_started_by_hand_are_counted_when_they_are_named(
 def test_a_run_of_no_part_is_not_counted(
     runs: Runs, capsys: pytest.CaptureFixture[str], change: dict[str, int], said: str
 ) -> None:
-    part = Part(name="one", stack="embedded", seed=1, faults="executor-kill*2", records=1000)
-    other = runs.made(part.model_copy(update=change), PASS if change else None)
+    other = runs.made(ONE.model_copy(update=change), PASS if change else None)
     assert soak(runs, "--take", str(other)) == 2
     assert said in capsys.readouterr().err
     assert runs.played == []
@@ -220,19 +217,17 @@ def test_a_plan_that_changed_is_refused_and_nothing_is_run(runs: Runs, capsys: p
     assert runs.played == ["one", "three"]
 
 
-def test_a_state_that_cannot_be_read_is_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    assert soak(runs, "--on", "embedded") == 0
-    Path("sum/state.json").write_text('{"format": 1}')
-    assert soak(runs) == 2
-    assert "sum/state.json: name: Field required" in capsys.readouterr().err
-
-
-def test_runs_that_are_gone_are_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_state_that_cannot_be_read_and_runs_that_are_gone_are_named(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert soak(runs, "--on", "embedded") == 0
     (Path("runs") / summed()[0]).rename("elsewhere")
     assert soak(runs) == 2
     assert "there is no run directory" in capsys.readouterr().err
     assert "two" not in runs.played
+    Path("sum/state.json").write_text('{"format": 1}')
+    assert soak(runs) == 2
+    assert "sum/state.json: name: Field required" in capsys.readouterr().err
 
 
 def test_one_soak_at_a_time_in_a_folder(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,17 +283,14 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     assert not Path("sum/state.json").exists()
 
 
-@pytest.fixture
-def run_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Let every part be a process that writes what becomes of it into this file."""
-    told = tmp_path / "told"
-    words = ("tests.unit.harness.soak_runs", str(told))
-    monkeypatch.setattr(Part, "command", property(lambda _: words))
-    yield told
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_ends_a_soak_lets_the_run_undo_its_fault_first(run_that_waits: Path, number: int) -> None:
+def test_what_ends_a_soak_lets_the_run_undo_its_fault_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Every part is a process that writes what becomes of it into a file."""
+    told = tmp_path / "told"
+    monkeypatch.setattr(Part, "command", property(lambda _: ("tests.unit.harness.soak_runs", str(told))))
+
     def end(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
@@ -306,14 +298,14 @@ def test_what_ends_a_soak_lets_the_run_undo_its_fault_first(run_that_waits: Path
 
     def soon() -> None:
         deadline = time.monotonic() + 30
-        while not run_that_waits.exists() and time.monotonic() < deadline:
+        while not told.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         os.kill(os.getpid(), number)
 
     threading.Thread(target=soon).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_part(Part(name="one", stack="embedded", seed=1, faults="zombie", records=100))
+            run_part(ONE)
     finally:
         signal.signal(number, before)
-    assert run_that_waits.read_text() == "undone"
+    assert told.read_text() == "undone"

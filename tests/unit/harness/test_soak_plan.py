@@ -145,33 +145,33 @@ def test_the_command_of_a_part_is_understood_and_asks_for_what_the_part_says(
     assert asked.controls == controls
 
 
+SETTINGS = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
+MANIFEST: dict[str, Any] = {"seed": 7, "settings": SETTINGS, "controls": []}
+"""Of the run of the part."""
+
+
 def test_the_conditions_of_a_part_are_asked_for_and_told_by_its_run(asked_by: Callable[[Part], Campaign]) -> None:
     asked = {"stall_s": [6, 12], "network_s": 5, "short_pipes": True}
     part = Part.model_validate(GOOD | {"conditions": asked})
     given = asked_by(part).conditions
     assert given == part.conditions == Conditions(stall_s=(6.0, 12.0), network_s=5.0, short_pipes=True)
-    settings = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
-    manifest: dict[str, Any] = {"seed": 7, "settings": settings | given.named, "controls": []}
-    assert part.is_run(manifest)
-    assert not part.is_run(manifest | {"settings": settings})
-    assert not Part(**GOOD).is_run(manifest)
+    told = MANIFEST | {"settings": SETTINGS | given.named}
+    assert (part.is_run(told), part.is_run(MANIFEST), Part(**GOOD).is_run(told)) == (True, False, False)
 
 
 def test_a_run_is_that_of_its_part_only() -> None:
     part = Part(**GOOD)
-    settings = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
-    manifest: dict[str, Any] = {"seed": 7, "settings": settings, "controls": []}
-    assert part.is_run(manifest)
-    assert not part.is_run({})
+    assert part.is_run(MANIFEST)
     for change in ({"seed": 8}, {"controls": [{"name": "x"}]}):
-        assert not part.is_run(manifest | change)
+        assert not part.is_run(MANIFEST | change)
     for changed in ({"campaign": "cluster"}, {"records": "1"}, {"faults": "zombie"}):
-        assert not part.is_run(manifest | {"settings": settings | changed})
+        assert not part.is_run(MANIFEST | {"settings": SETTINGS | changed})
+    assert not part.is_run({})
     drawn_by_number = part.model_copy(update={"faults": "1"})
-    assert drawn_by_number.is_run(manifest), "what a number comes to is told by the stack"
-    assert part.model_copy(update={"faults": "stalls,task-kill"}).is_run(manifest), "and so is a group"
+    assert drawn_by_number.is_run(MANIFEST), "what a number comes to is told by the stack"
+    assert part.model_copy(update={"faults": "stalls,task-kill"}).is_run(MANIFEST), "and so is a group"
     by_kind = part.model_copy(update={"faults": "cuts"})
-    assert by_kind.is_run(manifest | {"settings": settings | {"faults": "store-cut"}}), "where there is no database"
+    assert by_kind.is_run(MANIFEST | {"settings": SETTINGS | {"faults": "store-cut"}}), "where there is no database"
 
 
 @given(seed=st.integers(0, 2**31), number=st.integers(1, 500))

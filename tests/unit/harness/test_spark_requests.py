@@ -45,15 +45,7 @@ class Spark:
         self.begins_again, self.ends = begins_again, ends
         self.asked: list[tuple[Any, ...]] = []
         self._jsc = self
-
-    def sc(self) -> Spark:
-        return self
-
-    def statusTracker(self) -> Spark:  # noqa: N802 - Spark's name
-        return self
-
-    def statusStore(self) -> Spark:  # noqa: N802 - Spark's name
-        return self
+        self.sc = self.statusTracker = self.statusStore = lambda: self
 
     def getActiveStageIds(self) -> list[int]:  # noqa: N802 - Spark's name
         return self.active
@@ -109,28 +101,22 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     made.end()
 
 
-def test_a_task_that_runs_is_killed_and_its_work_is_begun_again(driver: Driver) -> None:
-    fault = driver.fault(TASK_KILL)
+@pytest.mark.parametrize(
+    ("kind", "follows", "says"),
+    [(TASK_KILL, "task 12 of stage 4.0", KILLED), (STAGE_CANCEL, "stage 6.0", FAILED)],
+)
+def test_what_runs_is_ended_and_its_work_is_begun_again(driver: Driver, kind: str, follows: str, says: str) -> None:
+    fault = driver.fault(kind)
     ((who, at),) = fault.strike({})
     assert driver.spark is not None
-    ((_, number, interrupted),) = driver.spark.asked
-    assert interrupted, "the thread of the task is interrupted, as by a user"
-    assert who.startswith(f"task {number} of stage 4.0@driver-")
+    ((what, number, *interrupted),) = driver.spark.asked
+    assert who.startswith(f"task {number} of stage 4.0@driver-" if what == "kill" else "stage 4.0@driver-")
+    assert all(interrupted), "the thread of a task is interrupted, as by a user"
     soon("what became of it", lambda: fault.after() != [])
-    assert fault.after()[0].startswith("task 12 of stage 4.0@driver-")
+    assert fault.after()[0].startswith(f"{follows}@driver-")
     assert fault.landed()
-    assert fault.evidence() == {"spark_says": KILLED}
+    assert fault.evidence() == {"spark_says": says}
     assert at > 0
-
-
-def test_a_stage_that_runs_is_cancelled_and_a_later_one_follows(driver: Driver) -> None:
-    fault = driver.fault(STAGE_CANCEL)
-    ((who, _),) = fault.strike({})
-    assert who.startswith("stage 4.0@driver-")
-    soon("what became of it", lambda: fault.after() != [])
-    assert fault.after()[0].startswith("stage 6.0@driver-")
-    assert fault.landed()
-    assert fault.evidence() == {"spark_says": FAILED}
 
 
 @pytest.mark.parametrize("kind", [TASK_KILL, STAGE_CANCEL])

@@ -107,15 +107,24 @@ def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:
         without_requests(parse_faults("zombie,task-kill", 1), "zombie,task-kill", "why")
 
 
-def test_lengths_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plan", "--seed", "5", "--faults", "executor-stall*4", "--stall-s", "3,12"]) == 0
-    planned = plan(5, parse_faults("executor-stall*4", 5), 2, table=TABLE, lengths_s=(3.0, 12.0))
+@pytest.mark.parametrize(
+    ("option", "lengths", "here", "in_pods"),
+    [
+        ("--stall-s", "lengths_s", "executor-stall", "kubelet-stall"),
+        ("--cut-s", "cuts_s", "broker-cut", "driver-api-cut"),
+    ],
+)
+def test_lengths_can_be_set_and_are_in_the_plan(
+    capsys: pytest.CaptureFixture[str], option: str, lengths: str, here: str, in_pods: str
+) -> None:
+    assert main(["--plan", "--seed", "5", "--faults", f"{here}*4", option, "3,12"]) == 0
+    planned = plan(5, parse_faults(f"{here}*4", 5), 2, table=TABLE, **{lengths: (3.0, 12.0)})  # type: ignore[arg-type]
     told = capsys.readouterr().out
     assert told.rstrip("\n") == describe(planned)
     assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
     assert told.count(" s later") == sum(one.after_s > 0 for one in planned)
-    assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", "kubelet-stall*2", "--stall-s", "7"]) == 0
-    assert capsys.readouterr().out.count("kubelet-stall") == 2
+    assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", f"{in_pods}*2", option, "7"]) == 0
+    assert capsys.readouterr().out.count(" for 7 s") == 2
 
 
 @pytest.mark.parametrize(("option", "fault"), [("--stall-s", "executor-stall"), ("--cut-s", "broker-cut")])

@@ -76,6 +76,12 @@ class Pipeline:
     def executors(self) -> list[str]:
         return [who for one in self._alive() if (who := identity(one.pid)) is not None]
 
+    def stalled(self, kind: type[Stall], *more: Any, seconds: float = 0.3, shard: int = 0, **own: Any) -> Stall:
+        """A stall of it, armed; `alone` and `owed` where it has some of its own."""
+        owed = own.pop("owed", None) or self.owed()
+        of_jvms = {"alone": own.get("alone", False)} if issubclass(kind, StalledExecutor) else {}
+        return prepared(kind(self, *more, **of_jvms, **owed), seconds, shard)  # type: ignore[arg-type, misc]
+
     def owed(self, time_out_s: float = LONG_S, settle_s: float = 0.5) -> dict[str, Any]:
         world = self.world
         return {"time_out_s": time_out_s, "settle_s": settle_s, "healing": world.healing}
@@ -97,6 +103,16 @@ class Pipeline:
         return next(one for one in psutil.Process(pid).parents() if one.pid in mine)
 
 
+@pytest.fixture
+def pipeline(world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Pipeline:
+    """Return a pipeline with two executors, or as many as a test has."""
+    return Pipeline(world, monkeypatch, getattr(request, "param", 2))
+
+
+def with_executors(count: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("pipeline", [count], indirect=True, ids=[f"{count} executors"])
+
+
 def below(child: Child) -> list[psutil.Process]:
     """What forks workers, and the worker, once both are there."""
     soon("its worker", lambda: len(psutil.Process(child.pid).children(recursive=True)) == 2)
@@ -107,12 +123,9 @@ def family(child: Child) -> list[int]:
     return [child.pid, *(one.pid for one in psutil.Process(child.pid).children(recursive=True))]
 
 
-def test_an_executor_stands_still_with_its_workers_as_long_as_planned(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_an_executor_stands_still_with_its_workers_as_long_as_planned(world: World, pipeline: Pipeline) -> None:
     first, second = pipeline.executors_there
-    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), 0.4)  # type: ignore[arg-type]
+    fault = pipeline.stalled(StalledExecutor, seconds=0.4)
     ((who, _),) = fault.strike(world.step(pipeline.worker(0)))
     assert who == identity(first.pid)
     assert all(stopped(pid) for pid in family(first))
@@ -130,19 +143,18 @@ def test_an_executor_stands_still_with_its_workers_as_long_as_planned(
     assert 0.4 <= told["stopped_s"] < 5
 
 
-def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
+@with_executors(1)
+def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, pipeline: Pipeline) -> None:
     (one,) = pipeline.executors_there
-    fault = prepared(StalledExecutor(pipeline, alone=True, **pipeline.owed()))  # type: ignore[arg-type]
+    fault = pipeline.stalled(StalledExecutor, alone=True)
     fault.strike(world.step(pipeline.worker(0)))
     assert [stopped(pid) for pid in family(one)] == [True, False, False]
     fault.heal()
 
 
-def test_every_executor_but_the_one_that_reads_stalls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_every_executor_but_the_one_that_reads_stalls(world: World, pipeline: Pipeline) -> None:
     first, second = pipeline.executors_there
-    fault = prepared(StalledNeighbours(pipeline, alone=False, **pipeline.owed()))  # type: ignore[arg-type]
+    fault = pipeline.stalled(StalledNeighbours)
     ((who, _),) = fault.strike(world.step(pipeline.worker(0)))
     assert who == identity(second.pid)
     assert all(stopped(pid) for pid in family(second))
@@ -151,19 +163,18 @@ def test_every_executor_but_the_one_that_reads_stalls(world: World, monkeypatch:
     assert not any(stopped(pid) for pid in family(second))
 
 
-def test_an_executor_without_neighbours_is_missed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
-    fault = prepared(StalledNeighbours(pipeline, alone=False, **pipeline.owed()))  # type: ignore[arg-type]
+@with_executors(1)
+def test_an_executor_without_neighbours_is_missed(world: World, pipeline: Pipeline) -> None:
+    fault = pipeline.stalled(StalledNeighbours)
     with pytest.raises(NoProcessError, match="no executor beside that of worker"):
         fault.strike(world.step(pipeline.worker(0)))
     assert world.healing.owed == []
 
 
-def test_after_a_declaration_the_plan_draws_the_executor(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_after_a_declaration_the_plan_draws_the_executor(world: World, pipeline: Pipeline) -> None:
     struck = []
     for shard in [0, 0, *range(1, 12)]:
-        fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), shard=shard)  # type: ignore[arg-type]
+        fault = pipeline.stalled(StalledExecutor, shard=shard)
         ((who, _),) = fault.strike(DECLARATION)
         fault.heal()
         struck.append(who)
@@ -172,11 +183,10 @@ def test_after_a_declaration_the_plan_draws_the_executor(world: World, monkeypat
 
 
 def test_an_executor_that_was_given_up_is_followed_by_another_and_that_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, pipeline: Pipeline
 ) -> None:
-    pipeline = Pipeline(world, monkeypatch)
     owed = pipeline.owed(time_out_s=0.1, settle_s=30.0)
-    fault = prepared(StalledExecutor(pipeline, alone=False, **owed), 0.3)  # type: ignore[arg-type]
+    fault = pipeline.stalled(StalledExecutor, owed=owed)
     ((who, _),) = fault.strike(DECLARATION)
     victim = next(one for one in pipeline.executors_there if identity(one.pid) == who)
     # As Spark does it: the signal reaches who stands still with the SIGCONT.
@@ -192,12 +202,9 @@ def test_an_executor_that_was_given_up_is_followed_by_another_and_that_is_told(
     assert fault.landed()
 
 
-def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(world: World, pipeline: Pipeline) -> None:
     owed = pipeline.owed(time_out_s=0.1, settle_s=0.6)
-    fault = prepared(StalledExecutor(pipeline, alone=False, **owed), 0.3)  # type: ignore[arg-type]
+    fault = pipeline.stalled(StalledExecutor, owed=owed)
     ((who, _),) = fault.strike(DECLARATION)
     fault.endure()
     fault.heal()
@@ -206,11 +213,11 @@ def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(
     assert fault.evidence()["response"] == "same"
 
 
+@with_executors(1)
 def test_an_executor_whose_workers_stand_still_stalls_on_when_its_jvm_is_killed(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, pipeline: Pipeline
 ) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
-    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), 1.0)  # type: ignore[arg-type]
+    fault = pipeline.stalled(StalledExecutor, seconds=1.0)
     workers_there = family(pipeline.executors_there[0])[1:]
     fault.strike(DECLARATION)
     psutil.Process(pipeline.executors_there[0].pid).kill()
@@ -222,9 +229,8 @@ def test_an_executor_whose_workers_stand_still_stalls_on_when_its_jvm_is_killed(
     assert not any(stopped(pid) for pid in workers_there)
 
 
-def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
-    fault = prepared(StalledExecutor(pipeline, alone=True, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
+def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, pipeline: Pipeline) -> None:
+    fault = pipeline.stalled(StalledExecutor, seconds=LONG_S, alone=True)
     ((who, _),) = fault.strike(DECLARATION)
     victim = next(one for one in pipeline.executors_there if identity(one.pid) == who)
     psutil.Process(victim.pid).kill()
@@ -237,9 +243,8 @@ def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, monkeyp
     assert fault.landed()
 
 
-def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
-    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
+def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, pipeline: Pipeline) -> None:
+    fault = pipeline.stalled(StalledExecutor, seconds=LONG_S)
     ((who, _),) = fault.strike(DECLARATION)
     world.ended.set()
     fault.endure()
@@ -250,9 +255,8 @@ def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, m
     assert not fault.landed()
 
 
-def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
-    fault = prepared(StalledWorker(pipeline, world.watch, **pipeline.owed()))  # type: ignore[arg-type]
+def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, pipeline: Pipeline) -> None:
+    fault = pipeline.stalled(StalledWorker, world.watch)
     pid = pipeline.worker(0)
     ((who, _),) = fault.strike(world.step(pid))
     assert who == identity(pid)
@@ -270,11 +274,10 @@ def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, mo
     assert fault.evidence()["response"] == "python worker replaced"
 
 
-def test_after_a_declaration_the_plan_draws_the_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch)
+def test_after_a_declaration_the_plan_draws_the_worker(world: World, pipeline: Pipeline) -> None:
     struck = set()
     for shard in range(12):
-        fault = prepared(StalledWorker(pipeline, world.watch, **pipeline.owed()), shard=shard)  # type: ignore[arg-type]
+        fault = pipeline.stalled(StalledWorker, world.watch, shard=shard)
         struck |= {who for who, _ in fault.strike(DECLARATION)}
         fault.heal()
     assert struck == {identity(pipeline.worker(0)), identity(pipeline.worker(1))}
@@ -282,17 +285,14 @@ def test_after_a_declaration_the_plan_draws_the_worker(world: World, monkeypatch
     assert fault.after() != []
 
 
-def test_where_there_is_no_worker_or_driver_a_stall_misses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 0)
-    for fault in (
-        StalledWorker(pipeline, world.watch, **pipeline.owed()),  # type: ignore[arg-type]
-        StalledExecutor(pipeline, alone=False, **pipeline.owed()),  # type: ignore[arg-type]
-    ):
+@with_executors(0)
+def test_where_there_is_no_worker_or_driver_a_stall_misses(world: World, pipeline: Pipeline) -> None:
+    for fault in (pipeline.stalled(StalledWorker, world.watch), pipeline.stalled(StalledExecutor)):
         with pytest.raises(NoProcessError, match="there is no"):
-            prepared(fault).strike(DECLARATION)
+            fault.strike(DECLARATION)
     pipeline.child.kill()
     with pytest.raises(NoProcessError, match="no driver runs"):
-        prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed())).strike(DECLARATION)  # type: ignore[arg-type]
+        pipeline.stalled(StalledExecutor).strike(DECLARATION)
     assert world.healing.owed == []
 
 
@@ -321,11 +321,10 @@ def test_a_driver_stalls_and_its_executors_run_on(world: World, monkeypatch: pyt
     assert fault.evidence()["response"] == "driver replaced"
 
 
-def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline, server = Pipeline(world, monkeypatch, 1), world.server()
-    fault = prepared(StalledServer(pipeline, server, "broker", **pipeline.owed()))  # type: ignore[arg-type]
+@with_executors(1)
+def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(world: World, pipeline: Pipeline) -> None:
+    server = world.server()
+    fault = pipeline.stalled(StalledServer, server, "broker")
     ((who, _),) = fault.strike({})
     assert stopped(server.pid)
     assert pipeline.under == "a stall of the broker"
@@ -340,10 +339,11 @@ def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
     soon("its end", lambda: fault.after() == [])
 
 
-def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
+@with_executors(0)
+def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, pipeline: Pipeline) -> None:
+    server = world.server()
     hold = type("H", (), {"release": lambda _: None})()
-    inner = StalledServer(pipeline, server, "result store", **pipeline.owed())  # type: ignore[arg-type]
+    inner = pipeline.stalled(StalledServer, server, "result store")
     fault = WhileHeld(inner, hold, world.healing)
     fault.prepare(planned(0.2))
     inner.strike({})

@@ -116,8 +116,12 @@ class Both:
                 continue
         self.connections.clear()
 
-    def url(self, path: str) -> str:
-        return f"{self.link.endpoint}{path}"
+    def ask(self, verb: str, path: str, **more: Any) -> Any:
+        """Ask through the link."""
+        return self.http.request(verb, f"{self.link.endpoint}{path}", **more)
+
+    def client(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.link.port, timeout=SOON_S)
 
     def close(self) -> None:
         self.http.clear()
@@ -135,25 +139,25 @@ def both() -> Iterator[Both]:
 
 def test_requests_and_answers_pass_unchanged(both: Both) -> None:
     signed = "/bucket/a%20b/c?X-Amz-Signature=0f%2F&x-id=PutObject"
-    put = both.http.request("PUT", both.url(signed), body=b"body", headers={"If-None-Match": "*", "X-Amz-Meta-A": "1"})
+    put = both.ask("PUT", signed, body=b"body", headers={"If-None-Match": "*", "X-Amz-Meta-A": "1"})
     assert (put.status, put.headers["ETag"]) == (200, '"an etag"')
     verb, path, headers = both.asked[-1]
     assert (verb, path) == ("PUT", signed)
     assert headers.get_all("Host") == [f"127.0.0.1:{both.link.port}"], "the signature is checked by it"
     assert (headers["If-None-Match"], headers["X-Amz-Meta-A"]) == ("*", "1")
     assert both.kept == {"/bucket/a%20b/c": b"body"}
-    assert both.http.request("GET", both.url("/bucket/a%20b/c")).data == b"body"
-    assert both.http.request("GET", both.url("/bucket/a%20b/c?chunked")).data == b"body"
-    head = both.http.request("HEAD", both.url("/bucket/a%20b/c"))
+    assert both.ask("GET", "/bucket/a%20b/c").data == b"body"
+    assert both.ask("GET", "/bucket/a%20b/c?chunked").data == b"body"
+    head = both.ask("HEAD", "/bucket/a%20b/c")
     assert (head.status, head.headers["Content-Length"], head.data) == (200, "4", b"")
-    assert both.http.request("GET", both.url("/none")).status == 404
-    assert both.http.request("DELETE", both.url("/bucket/a%20b/c")).status == 204
+    assert both.ask("GET", "/none").status == 404
+    assert both.ask("DELETE", "/bucket/a%20b/c").status == 204
     assert both.kept == {}
     assert both.link.hits == {}
 
 
 def test_one_connection_serves_many_requests_on_both_sides(both: Both) -> None:
-    client = HTTPConnection("127.0.0.1", both.link.port, timeout=SOON_S)
+    client = both.client()
     for number in range(50):
         client.request("PUT", f"/{number}", body=b"x")
         assert client.getresponse().read() == b""
@@ -165,11 +169,11 @@ def test_one_connection_serves_many_requests_on_both_sides(both: Both) -> None:
 
 def test_bodies_of_many_megabytes_pass_whole(both: Both) -> None:
     body = bytes(range(256)) * 40_000
-    both.http.request("PUT", both.url("/large"), body=body)
-    both.http.request("PUT", both.url("/streamed"), body=iter([body[:7], body[7:]]))
+    both.ask("PUT", "/large", body=body)
+    both.ask("PUT", "/streamed", body=iter([body[:7], body[7:]]))
     assert both.asked[-1][2].get("Transfer-Encoding") == "chunked"
     for name in ("/large", "/streamed", "/large?chunked"):
-        found = both.http.request("GET", both.url(name)).data
+        found = both.ask("GET", name).data
         assert hashlib.sha256(found).digest() == hashlib.sha256(body).digest()
 
 
@@ -183,39 +187,37 @@ def test_a_client_that_asks_before_it_sends_the_body_is_told_to(both: Both) -> N
     assert "Expect" not in both.asked[-1][2]
 
 
-def test_a_store_that_was_restarted_is_found_again(both: Both) -> None:
-    client = HTTPConnection("127.0.0.1", both.link.port, timeout=SOON_S)
+def test_a_store_that_was_restarted_is_found_again_and_an_answer_that_broke_off_is_not_made_whole(both: Both) -> None:
+    client = both.client()
     client.request("PUT", "/a", body=b"a")
     client.getresponse().read()
     both.end()
     with pytest.raises(urllib3.exceptions.ProtocolError):
-        both.http.request("GET", both.url("/a"))
+        both.ask("GET", "/a")
     both.begin()
     client.request("GET", "/a")
     assert client.getresponse().read() == b"a"
     client.close()
-
-
-def test_an_answer_that_broke_off_is_not_made_whole(both: Both) -> None:
     with pytest.raises(urllib3.exceptions.ProtocolError):
-        both.http.request("GET", both.url("/torn"))
+        both.ask("GET", "/torn")
 
 
-ERRORS = [
-    (Treatment("503", passed_on=False, answer=(503, "SlowDown")), False),
-    (Treatment("500", answer=(500, "InternalError")), True),
-]
-
-
-@pytest.mark.parametrize(("treatment", "carried_out"), ERRORS, ids=lambda one: getattr(one, "name", ""))
+@pytest.mark.parametrize(
+    ("treatment", "carried_out"),
+    [
+        (Treatment("503", passed_on=False, answer=(503, "SlowDown")), False),
+        (Treatment("500", answer=(500, "InternalError")), True),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
 def test_an_error_is_answered_and_a_put_carried_out_or_not(both: Both, treatment: Treatment, carried_out: bool) -> None:
     both.link.strike(lambda asked: treatment if asked.verb == "PUT" else None)
-    answer = both.http.request("PUT", both.url("/b/k"), body=b"body", headers={"If-Match": '"e"'})
+    answer = both.ask("PUT", "/b/k", body=b"body", headers={"If-Match": '"e"'})
     assert treatment.answer is not None
     assert answer.status == treatment.answer[0]
     assert f"<Code>{treatment.answer[1]}</Code>".encode() in answer.data
     assert ("/b/k" in both.kept) is carried_out
-    assert both.http.request("GET", both.url("/b/k")).status == (200 if carried_out else 404)
+    assert both.ask("GET", "/b/k").status == (200 if carried_out else 404)
     assert both.link.hits == {f"PUT If-Match: {treatment.name}": 1}
 
 
@@ -228,19 +230,19 @@ def test_a_connection_is_reset_before_or_after_the_put_is_carried_out(both: Both
             client.recv(100)
     assert ("/k" in both.kept) is carried_out
     both.link.calm()
-    assert both.http.request("GET", both.url("/k")).status == (200 if carried_out else 404)
+    assert both.ask("GET", "/k").status == (200 if carried_out else 404)
     assert both.link.hits == {"PUT If-None-Match: cut": 1}
 
 
 def test_a_slow_answer_waits_and_goes_back_at_once_when_the_link_is_calmed(both: Both) -> None:
-    both.http.request("PUT", both.url("/k"), body=b"body")
+    both.ask("PUT", "/k", body=b"body")
     both.link.strike(lambda _: Treatment("late", wait_s=0.2))
     began = time.monotonic()
-    assert both.http.request("GET", both.url("/k")).data == b"body"
+    assert both.ask("GET", "/k").data == b"body"
     assert time.monotonic() - began >= 0.2
     both.link.strike(lambda _: Treatment("late", wait_s=600.0))
     threading.Timer(0.1, both.link.calm).start()
-    assert both.http.request("GET", both.url("/k")).data == b"body"
+    assert both.ask("GET", "/k").data == b"body"
     both.link.calm()
     assert both.link.hits == {"GET: late": 1}, "what was hit can be told afterwards"
     both.link.strike(lambda _: None)
@@ -250,14 +252,14 @@ def test_a_slow_answer_waits_and_goes_back_at_once_when_the_link_is_calmed(both:
 def test_what_goes_wrong_is_chosen_by_what_is_asked(both: Both) -> None:
     seen: list[Asked] = []
     both.link.strike(seen.append)
-    both.http.request("PUT", both.url("/b/head.json?x=1"), body=b"", headers={"if-match": '"e"'})
-    both.http.request("GET", both.url("/b/head.json"))
+    both.ask("PUT", "/b/head.json?x=1", body=b"", headers={"if-match": '"e"'})
+    both.ask("GET", "/b/head.json")
     assert seen == [Asked("PUT", "/b/head.json", "If-Match"), Asked("GET", "/b/head.json")]
     assert both.link.hits == {}
 
 
 def test_the_end_of_the_link_ends_its_connections(both: Both) -> None:
-    client = HTTPConnection("127.0.0.1", both.link.port, timeout=SOON_S)
+    client = both.client()
     client.request("HEAD", "/")
     client.getresponse().read()
     both.link.stop()

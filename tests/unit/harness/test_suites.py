@@ -38,8 +38,10 @@ ROLES = (BROKER, OBJECT_STORE, OPERATOR)
 SEEDS = st.integers(0, 2**31)
 
 
-def test_all_is_what_was_asked_for() -> None:
-    assert Counter((one.kind, one.target) for one in suite_named("all").draw(7)) == {
+def test_all_is_what_was_asked_for_and_stays_at_executors() -> None:
+    drawn = suite_named("all").draw(7, ROLES)
+    assert drawn == suite_named("all").draw(7)
+    assert Counter((one.kind, one.target) for one in drawn) == {
         ("pod_delete_graceful", "executor"): 2,
         ("pod_delete_now", "every executor"): 1,
         ("pod_delete_now", "executor"): 5,
@@ -78,10 +80,6 @@ def test_no_server_is_struck_that_is_not_there(seed: int, roles: set[str]) -> No
     assert all(one.target in (EXECUTOR, EVERY_EXECUTOR) for one in suite_named("smoke").draw(seed))
 
 
-def test_all_stays_at_executors() -> None:
-    assert suite_named("all").draw(7, ROLES) == suite_named("all").draw(7)
-
-
 def test_a_programme_of_executors_alone_has_no_arsenal_of_its_own_and_another_has_the_clusters() -> None:
     platform = Platform({role: cast("ServerPods", None) for role in ROLES}, None)
     smoke, seen = suite_named("smoke"), set()
@@ -96,11 +94,9 @@ def test_a_programme_of_executors_alone_has_no_arsenal_of_its_own_and_another_ha
     assert "pods of the pipeline, of its broker" in CLAIM_BEYOND
 
 
-def test_a_stall_of_smoke_is_a_short_one_by_the_clusters_arsenal() -> None:
+def test_a_stall_or_cut_of_smoke_is_a_short_one_by_the_clusters_arsenal() -> None:
+    """And a cut is one that an epoch feels, at a step where it finds work."""
     assert {one.planned_s for one in short_ones(STALL, None)} == set(SHORT_S)
-
-
-def test_a_cut_of_smoke_is_one_that_an_epoch_feels_at_a_step_where_it_finds_work() -> None:
     assert not short_ones(CUT, None), "nobody enters the pods' networks"
     cuts = short_ones(CUT, cast("Nodes", object()))
     assert {one.planned_s for one in cuts} == set(SHORT_IN_PODS_S)

@@ -4,43 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from effectively_once.errors import SinkError
 from tests.harness.adapters.armed import STOP_ALL
-from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
+from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError
-from tests.harness.adapters.pod_log import DRIVER, PodLog
-from tests.harness.adapters.rendering import Chart
+from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.supervised_pods import GIVE_UP, NEXT_S, SupervisedPods
 from tests.harness.history import History, read_history
 from tests.harness.refusals import ENOUGH
-from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeCluster, Object, ended, pod
+from tests.unit.harness.fake_cluster import RUNS, UIDS, Object, ended, pod
 from tests.unit.harness.test_armed import FakeSession
-from tests.unit.harness.test_pods import FakeChart, FakeLog
+from tests.unit.harness.test_pods import OnCluster
 
 NAME = "uc-1-driver"
 
 
-class Supervised:
+class Supervised(OnCluster):
     """Supervised drivers on a fake cluster, of which the first one runs."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster, self.log, self.said = FakeCluster(), FakeLog(), list[str]()
-        self.settings = folder / "settings.json"
-        self.settings.write_text('{"pipeline": "uc_1"}')
+        super().__init__(folder)
+        self.said: list[str] = []
         self.history = History(folder / "history.jsonl")
-        self.drivers = SupervisedPods(
-            cast("Cluster", self.cluster),
-            cast("Chart", FakeChart()),
-            {"name": "uc-1", "executors": {"count": 2}},
-            "r-1",
-            cast("PodLog", self.log),
-            self.said.append,
-            history=self.history,
-        )
+        self.drivers = SupervisedPods(*self.given, self.said.append, history=self.history)
         self.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "kill 12")
         self.start()
 
@@ -115,10 +105,12 @@ def test_a_kill_whose_answer_is_lost_counts_when_the_container_fell(
     assert world.read_states() == []
 
 
-def test_where_no_driver_runs_none_is_struck(world: Supervised) -> None:
+def test_where_no_driver_runs_none_is_struck_and_arming_waits_for_one(world: Supervised) -> None:
     world.driver("a", ended(137))
     with pytest.raises(NoProcessError, match="no driver of uc-1 runs"):
         world.drivers.kill_driver(SIGKILL)
+    with pytest.raises(ClusterTimeoutError, match="a driver of uc-1"):
+        world.drivers.arm_driver(SIGKILL)
 
 
 def test_a_stop_that_nobody_confirms_is_none(world: Supervised) -> None:
@@ -126,12 +118,6 @@ def test_a_stop_that_nobody_confirms_is_none(world: Supervised) -> None:
     world.drivers.arm_driver(SIGKILL, STOP_ALL)
     with pytest.raises(NoProcessError, match="stands still"):
         world.drivers.stop_driver(world.drivers.running(), STOP_ALL)
-
-
-def test_arming_waits_for_a_driver_that_runs(world: Supervised) -> None:
-    world.driver("a", ended(137))
-    with pytest.raises(ClusterTimeoutError, match="a driver of uc-1"):
-        world.drivers.arm_driver(SIGKILL)
 
 
 def test_a_driver_without_a_jvm_yet_is_tried_again(world: Supervised) -> None:
@@ -154,8 +140,7 @@ def test_drivers_that_do_not_stay_are_the_end_with_the_last_words(world: Supervi
         assert world.drivers.alive() is None, f"{number - 1} of {GIVE_UP}"
         world.driver(uid, ended(70))
         clock[0] += 20.0
-    words = world.drivers.alive()
-    assert words is not None
+    words = world.drivers.alive() or ""
     assert words.startswith(f"{GIVE_UP} drivers ended")
     assert "exit code 70" in words
 
@@ -186,8 +171,7 @@ def test_a_driver_that_nobody_follows_is_the_end(world: Supervised, clock: list[
     assert world.drivers.alive() is None
     clock[0] += NEXT_S + 1.0
     world.cluster.there["uc-1"] = {"status": {"applicationState": {"state": "PENDING_RERUN", "errorMessage": "stuck"}}}
-    words = world.drivers.alive()
-    assert words is not None
+    words = world.drivers.alive() or ""
     assert "is PENDING_RERUN: stuck" in words
 
 
@@ -202,7 +186,7 @@ def test_a_driver_that_is_to_end_is_not_waited_for(world: Supervised, way: str) 
     assert world.said == []
 
 
-def test_the_end_of_a_driver_that_is_to_end_is_no_news(world: Supervised) -> None:
+def test_the_end_of_a_driver_that_is_to_end_is_no_news_and_another_can_be_started(world: Supervised) -> None:
     """The run asks all the time, also while it waits for that end."""
     asked: list[str | None] = []
 
@@ -212,14 +196,8 @@ def test_the_end_of_a_driver_that_is_to_end_is_no_news(world: Supervised) -> Non
 
     world.cluster.on_patch = ends
     world.drivers.stop()
-    assert asked[0] is not None
-    assert "exit code 0" in asked[0]
+    assert "exit code 0" in (asked[0] or "")
     assert world.said == []
-
-
-def test_after_such_an_end_a_driver_can_be_started_again(world: Supervised) -> None:
-    world.cluster.on_patch = lambda *_: world.driver("a", ended(0))
-    world.drivers.stop()
     world.start()
     assert (world.drivers.alive(), world.drivers.driver) == (None, None)
     world.driver("b")

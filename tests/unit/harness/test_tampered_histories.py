@@ -9,7 +9,6 @@ import copy
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +17,9 @@ import pytest
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricated_files import Row
+from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.recorded_run import RECORDED, unpacked
-from tests.unit.harness.tamper import change_json, change_lines, lines_of
-
-FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
-
-
-@dataclass(frozen=True)
-class Tampering:
-    """What is done, who must object and how, who else may."""
-
-    does: Callable[[Path], None]
-    caught_by: str
-    verdict: Verdict
-    others: tuple[str, ...] = ()
-
-
-def _sink(name: str, change: Callable[[list[Row]], Any]) -> Callable[[Path], None]:
-    return lambda run: change_lines(run / "observed" / f"{name}.jsonl", change)
-
-
-def _history(change: Callable[[list[Row]], Any]) -> Callable[[Path], None]:
-    return lambda run: change_lines(run / "history.jsonl", change)
-
-
-def _document(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
-    return lambda run: change_json(run / "observed" / f"{name}.json", change)
+from tests.unit.harness.tamper import Change, document, history, lines_of, manifest, observed, sent
 
 
 def _forget_one(sends: list[Row]) -> None:
@@ -108,8 +84,8 @@ def _seen_and_retracted(rows: list[Row]) -> None:
 
 
 def _unwatched(run: Path) -> None:
-    change_lines(run / "observed" / "accepted.concurrent.jsonl", _seen_and_retracted)
-    change_json(run / "manifest.json", lambda manifest: manifest.update(concurrent_reader=False))
+    observed("accepted.concurrent", _seen_and_retracted)(run)
+    manifest(lambda told: told.update(concurrent_reader=False))(run)
 
 
 def _moved(by: int) -> Callable[[Any], None]:
@@ -170,89 +146,83 @@ def _published_too_much(rows: list[Row]) -> None:
     rows[at:at] = [{**_epochs(rows, state)[-1], "epoch": 10_000} for state in ("declared", "published")]
 
 
-TAMPERINGS = {
-    "a record lost": Tampering(_sink("accepted", lambda rows: rows.pop(5)), "multiset", FAIL, ("chain", "monotone")),
-    "a dead letter lost": Tampering(
-        _sink("dead_letter", lambda rows: rows.pop(0)), "multiset", FAIL, ("monotone", "epilogue")
-    ),
-    "a record doubled": Tampering(
-        _sink("accepted", _again), "multiset", FAIL, ("chain", "epilogue", "messages", "monotone", "quiet")
-    ),
-    "a phantom": Tampering(
-        _sink("accepted", lambda rows: _again(rows, id="p9-s9-999999")),
-        "multiset",
-        FAIL,
-        ("chain", "epilogue", "messages", "monotone", "quiet"),
-    ),
-    "a payload altered": Tampering(
-        _sink("accepted", lambda rows: rows[5].update(payload="other")), "multiset", FAIL, ("monotone",)
-    ),
-    "an epoch altered": Tampering(
-        _sink("accepted", lambda rows: rows[5].update(epoch=rows[5]["epoch"] + 1)),
-        "multiset",
-        FAIL,
-        ("chain", "messages", "monotone"),
-    ),
-    "an acknowledged send forgotten": Tampering(
-        lambda run: change_lines(run / "sent.jsonl", _forget_one),
-        "multiset",
-        FAIL,
-        ("chain", "aggregates", "workload", "epilogue"),
-    ),
-    "a count of a user wrong": Tampering(_sink("user_counts", _one_more), "aggregates", FAIL, ("multiset", "monotone")),
-    "a count of a window wrong": Tampering(
-        _sink("global_counts", _one_more), "aggregates", FAIL, ("multiset", "monotone")
-    ),
-    "a record retracted": Tampering(_sink("accepted.concurrent", _seen_and_retracted), "monotone", FAIL),
-    "a record retracted, and the reader denied": Tampering(_unwatched, "monotone", FAIL),
-    "an open transaction not listed": Tampering(_document("quiet", _stable_earlier), "quiet", FAIL),
-    "an open transaction hidden": Tampering(_document("quiet", _ends_earlier), "quiet", UNKNOWN, ("epilogue",)),
-    "a partition left out": Tampering(
-        _document("quiet", lambda quiet: quiet["partitions"].remove(_of_accepted(quiet))), "quiet", UNKNOWN
-    ),
-    "an older generation publishing after a newer": Tampering(_history(_older_generation_publishes), "chain", FAIL),
-    "generations that changed places": Tampering(
-        _history(_older_generation_declared), "chain", FAIL, ("faults", "epochs")
-    ),
-    "an epoch of another generation than told": Tampering(_document("chain", _newer_generation_claimed), "chain", FAIL),
-    "ranges with a gap": Tampering(
-        _document("chain", _moved(1)), "chain", FAIL, ("coverage", "multiset", "aggregates", "epilogue")
-    ),
-    "ranges that overlap": Tampering(
-        _document("chain", _moved(-1)), "chain", FAIL, ("coverage", "multiset", "aggregates", "epilogue")
-    ),
-    "a catalog of other ids": Tampering(_document("chain", _other_catalog), "chain", FAIL),
-    "a count of an epoch one off": Tampering(_document("chain", _one_more_late), "chain", FAIL),
-    "a sink's rows not claimed": Tampering(_document("chain", _no_rows_claimed), "chain", FAIL),
-    "an epoch told otherwise": Tampering(_history(_published_otherwise), "chain", FAIL),
-    "an epoch that the chain does not hold": Tampering(_history(_published_too_much), "epochs", UNKNOWN),
-    "a publication not told": Tampering(
-        _history(_without(lambda row: row.get("state") == "published" and row["epoch"] == 1)),
-        "epochs",
-        UNKNOWN,
-        ("faults", "history"),
-    ),
-    "a declaration not told": Tampering(
-        _history(_without(lambda row: row.get("state") == "declared" and row["epoch"] == 1)),
-        "epochs",
-        UNKNOWN,
-        ("faults", "history"),
-    ),
-    "a start not told": Tampering(
-        _history(_without(lambda row: row.get("state") == "started" and row["generation"] == 1)), "epochs", UNKNOWN
-    ),
-    "a phase not told": Tampering(_history(_without(lambda row: row.get("phase") == "drain")), "history", UNKNOWN),
-    "a fault not told": Tampering(_history(_without(lambda row: row["event"] == "fault")), "faults", UNKNOWN),
-    "a fault that replaced nobody": Tampering(
-        _history(lambda rows: _fault(rows).update(process_after=_fault(rows)["process_before"])), "faults", UNKNOWN
-    ),
-    "a fault without anything published after it": Tampering(
-        _history(_nothing_published_after), "faults", UNKNOWN, ("epochs", "minimum")
-    ),
-    "a fault undone before it came": Tampering(
-        _history(lambda rows: _fault(rows).update(healed_at=_fault(rows)["injected_at"] - 1)), "faults", UNKNOWN
-    ),
+Objections = dict[str, tuple[Change, tuple[str, ...]]]
+"""What is done -> how, and who else may object."""
+TAMPERINGS: dict[tuple[str, Verdict], Objections] = {
+    ("multiset", FAIL): {
+        "a record lost": (observed("accepted", lambda rows: rows.pop(5)), ("chain", "monotone")),
+        "a dead letter lost": (observed("dead_letter", lambda rows: rows.pop(0)), ("monotone", "epilogue")),
+        "a record doubled": (observed("accepted", _again), ("chain", "epilogue", "messages", "monotone", "quiet")),
+        "a phantom": (
+            observed("accepted", lambda rows: _again(rows, id="p9-s9-999999")),
+            ("chain", "epilogue", "messages", "monotone", "quiet"),
+        ),
+        "a payload altered": (observed("accepted", lambda rows: rows[5].update(payload="other")), ("monotone",)),
+        "an epoch altered": (
+            observed("accepted", lambda rows: rows[5].update(epoch=rows[5]["epoch"] + 1)),
+            ("chain", "messages", "monotone"),
+        ),
+        "an acknowledged send forgotten": (sent(_forget_one), ("chain", "aggregates", "workload", "epilogue")),
+    },
+    ("aggregates", FAIL): {
+        "a count of a user wrong": (observed("user_counts", _one_more), ("multiset", "monotone")),
+        "a count of a window wrong": (observed("global_counts", _one_more), ("multiset", "monotone")),
+    },
+    ("monotone", FAIL): {
+        "a record retracted": (observed("accepted.concurrent", _seen_and_retracted), ()),
+        "a record retracted, and the reader denied": (_unwatched, ()),
+    },
+    ("quiet", FAIL): {
+        "an open transaction not listed": (document("quiet", _stable_earlier), ()),
+    },
+    ("quiet", UNKNOWN): {
+        "an open transaction hidden": (document("quiet", _ends_earlier), ("epilogue",)),
+        "a partition left out": (document("quiet", lambda quiet: quiet["partitions"].remove(_of_accepted(quiet))), ()),
+    },
+    ("chain", FAIL): {
+        "an older generation publishing after a newer": (history(_older_generation_publishes), ()),
+        "generations that changed places": (history(_older_generation_declared), ("faults", "epochs")),
+        "an epoch of another generation than told": (document("chain", _newer_generation_claimed), ()),
+        "ranges with a gap": (document("chain", _moved(1)), ("coverage", "multiset", "aggregates", "epilogue")),
+        "ranges that overlap": (document("chain", _moved(-1)), ("coverage", "multiset", "aggregates", "epilogue")),
+        "a catalog of other ids": (document("chain", _other_catalog), ()),
+        "a count of an epoch one off": (document("chain", _one_more_late), ()),
+        "a sink's rows not claimed": (document("chain", _no_rows_claimed), ()),
+        "an epoch told otherwise": (history(_published_otherwise), ()),
+    },
+    ("epochs", UNKNOWN): {
+        "an epoch that the chain does not hold": (history(_published_too_much), ()),
+        "a publication not told": (
+            history(_without(lambda row: row.get("state") == "published" and row["epoch"] == 1)),
+            ("faults", "history"),
+        ),
+        "a declaration not told": (
+            history(_without(lambda row: row.get("state") == "declared" and row["epoch"] == 1)),
+            ("faults", "history"),
+        ),
+        "a start not told": (
+            history(_without(lambda row: row.get("state") == "started" and row["generation"] == 1)),
+            (),
+        ),
+    },
+    ("history", UNKNOWN): {
+        "a phase not told": (history(_without(lambda row: row.get("phase") == "drain")), ()),
+    },
+    ("faults", UNKNOWN): {
+        "a fault not told": (history(_without(lambda row: row["event"] == "fault")), ()),
+        "a fault that replaced nobody": (
+            history(lambda rows: _fault(rows).update(process_after=_fault(rows)["process_before"])),
+            (),
+        ),
+        "a fault without anything published after it": (history(_nothing_published_after), ("epochs", "minimum")),
+        "a fault undone before it came": (
+            history(lambda rows: _fault(rows).update(healed_at=_fault(rows)["injected_at"] - 1)),
+            (),
+        ),
+    },
 }
+"""Who must object, and how."""
+CASES = {what: (by, *one) for by, of_one in TAMPERINGS.items() for what, one in of_one.items()}
 
 
 @pytest.fixture(scope="module", params=["fabricated", *(path.name for path in RECORDED)])
@@ -265,38 +235,31 @@ def clean(request: pytest.FixtureRequest, pristine: Path, tmp_path_factory: pyte
 
 
 def test_the_run_that_is_tampered_with_passes(clean: Path) -> None:
-    results = judge(clean, write=False)
-    assert results.verdict is Verdict.PASS, results.reasons
-    assert any(oracle.name == "monotone" for oracle in results.oracles)
+    expect_run(clean, PASS, "monotone")
 
 
-@pytest.mark.parametrize("what", TAMPERINGS)
+@pytest.mark.parametrize("what", CASES)
 def test_a_tampering_is_caught_by_the_one_whose_matter_it_is(clean: Path, tmp_path: Path, what: str) -> None:
-    tampering = TAMPERINGS[what]
+    (caught_by, verdict), does, others = CASES[what]
     run = Path(shutil.copytree(clean, tmp_path / clean.name))
-    tampering.does(run)
-    results = judge(run, write=False)
-    assert results.oracle(tampering.caught_by).verdict is tampering.verdict, results.reasons
-    objecting = {oracle.name for oracle in results.oracles if oracle.verdict is not Verdict.PASS}
-    assert objecting <= {tampering.caught_by, *tampering.others}, results.reasons
+    does(run)
+    results = expect(run, verdict, caught_by)
+    objecting = {oracle.name for oracle in results.oracles if oracle.verdict is not PASS}
+    assert objecting <= {caught_by, *others}, results.reasons
 
 
 def test_a_history_that_counts_its_lines_misses_any_of_them(run: Path) -> None:
     """Some lines say nothing that another one would miss: the last tells how many there were."""
-
-    def close(rows: list[Row]) -> None:
-        rows[-1]["lines"] = len(rows) - 1
-
-    change_lines(run / "history.jsonl", close)
-    assert judge(run, write=False).verdict is Verdict.PASS
+    history(lambda rows: rows[-1].update(lines=len(rows) - 1))(run)
+    assert judge(run, write=False).verdict is PASS
     for at, row in enumerate(lines_of(run / "history.jsonl")[:-1]):
-        change_lines(run / "history.jsonl", lambda rows, at=at: rows.pop(at))  # type: ignore[misc]
+        history(lambda rows, at=at: rows.pop(at))(run)  # type: ignore[misc]
         assert judge(run, write=False).verdict is UNKNOWN, row
-        change_lines(run / "history.jsonl", lambda rows, at=at, row=row: rows.insert(at, row))  # type: ignore[misc]
+        history(lambda rows, at=at, row=row: rows.insert(at, row))(run)  # type: ignore[misc]
 
 
 def test_a_recovery_is_measured_and_not_believed(run: Path) -> None:
     due = [fault.recovered_s for fault in judge(run, write=False).faults]
-    change_lines(run / "history.jsonl", lambda rows: _fault(rows).update(recovered_s=0.001, replaced_s=0.001))
+    history(lambda rows: _fault(rows).update(recovered_s=0.001, replaced_s=0.001))(run)
     assert [fault.recovered_s for fault in judge(run, write=False).faults] == due
     assert 0.001 not in due

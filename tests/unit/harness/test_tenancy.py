@@ -69,18 +69,14 @@ def test_pods_that_came_to_their_end_take_no_room(cluster: FakeCluster) -> None:
         assert patches(cluster) == [("user-counts", True)]
 
 
-def test_one_that_was_suspended_on_purpose_stays_so(cluster: FakeCluster) -> None:
-    cluster.there = {"user-counts": deployed("user-counts", "SUSPENDED", suspend=True)}
-    with tenancy(cluster):
-        pass
-    assert patches(cluster) == []
-
-
-def test_one_that_a_killed_run_left_suspended_is_resumed(cluster: FakeCluster) -> None:
-    cluster.there = {"user-counts": deployed("user-counts", "SUSPENDED", suspend=True, by="r-0")}
+@pytest.mark.parametrize(("by", "resumed"), [(None, []), ("r-0", [("user-counts", False)])])
+def test_one_that_a_killed_run_left_suspended_is_resumed_and_one_that_was_on_purpose_stays_so(
+    cluster: FakeCluster, by: str | None, resumed: list[tuple[str, bool]]
+) -> None:
+    cluster.there = {"user-counts": deployed("user-counts", "SUSPENDED", suspend=True, by=by)}
     with tenancy(cluster):
         assert patches(cluster) == []
-    assert patches(cluster) == [("user-counts", False)]
+    assert patches(cluster) == resumed
 
 
 def test_what_an_earlier_run_left_is_deleted_first(cluster: FakeCluster) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from effectively_once.sinks import leaders
 from tests.harness.adapters.topics import Partition, ReadStalledError, Topics
-from tests.unit.library.test_kafka_mark import Read
+from tests.unit.harness.fake_message import FakeMessage
 
 ENDS = [Partition("t", 0, 4, 4)]
+UNKNOWN_TOPIC = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 @pytest.fixture
@@ -21,8 +23,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Topics:
     return Topics("b:1")
 
 
-def test_ends_are_asked_for_again_while_leaders_change(read: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = list(leaders.MOVING)
+@pytest.mark.parametrize(("code", "passes"), [*((code, True) for code in leaders.MOVING), (UNKNOWN_TOPIC, False)])
+def test_ends_are_asked_for_again_while_leaders_change_and_any_other_refusal_is_passed_on(
+    read: Topics, monkeypatch: pytest.MonkeyPatch, code: int, passes: bool
+) -> None:
+    codes = [code]
 
     def ends(_names: list[str]) -> list[Partition]:
         if codes:
@@ -30,23 +35,15 @@ def test_ends_are_asked_for_again_while_leaders_change(read: Topics, monkeypatch
         return ENDS
 
     monkeypatch.setattr(read, "_partitions", ends)
-    assert read.partitions(["t"]) == ENDS
-
-
-def test_any_other_refusal_is_passed_on(read: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ends(_names: list[str]) -> list[Partition]:
-        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-
-    monkeypatch.setattr(read, "_partitions", ends)
-    with pytest.raises(KafkaException):
-        read.partitions(["t"])
+    with nullcontext() if passes else pytest.raises(KafkaException):
+        assert read.partitions(["t"]) == ENDS
 
 
 def test_a_read_that_is_stopped_has_no_end(read: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was written down as if the topic had come to its end, and what was not read counted as missing."""
     stop, seen = threading.Event(), []
     monkeypatch.setattr(read, "partitions", lambda _: ENDS)
-    monkeypatch.setattr(read, "consumer", lambda *_, **__: Consumed(Record(0, 1), Record(2, 2), Record(4)))
+    monkeypatch.setattr(read, "consumer", lambda *_, **__: Consumed(record(0, 1), record(2, 2), record(4)))
     with pytest.raises(InterruptedError, match="before the ends of topic t"):
         for row in read.read("t", stop):
             seen.append(row["offset"])
@@ -71,7 +68,7 @@ def test_records_that_are_gone_are_an_error_and_no_end() -> None:
 class Consumed:
     """Hands out what there is, then nothing."""
 
-    def __init__(self, *messages: Read) -> None:
+    def __init__(self, *messages: FakeMessage) -> None:
         self.messages = list(messages)
 
     def assign(self, _where: Any) -> None:
@@ -84,23 +81,13 @@ class Consumed:
         pass
 
 
-class Record(Read):
+def record(offset: int, epoch: int | None = None) -> FakeMessage:
     """A record of partition 0; without an epoch the end of what its broker hands out."""
-
-    def partition(self) -> int:
-        return 0
-
-    def key(self) -> bytes | None:
-        return None
-
-    def headers(self) -> None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return TIMESTAMP_CREATE_TIME, 0
+    code = None if epoch is not None else KafkaError._PARTITION_EOF
+    return FakeMessage(b'{"epoch":1}', place=("t", 0, offset), code=code)
 
 
-def offsets(read: Topics, monkeypatch: pytest.MonkeyPatch, *messages: Record) -> list[int]:
+def offsets(read: Topics, monkeypatch: pytest.MonkeyPatch, *messages: FakeMessage) -> list[int]:
     monkeypatch.setattr(read, "partitions", lambda _: ENDS)
     monkeypatch.setattr(read, "consumer", lambda *_, **__: Consumed(*messages))
     return [row["offset"] for row in read.read("t", threading.Event())]
@@ -110,9 +97,9 @@ def test_a_new_leader_that_does_not_yet_hand_out_all_is_waited_for(
     read: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else evidence would lack the last records, and blame the sink."""
-    assert offsets(read, monkeypatch, Record(0, 1), Record(2), Record(2, 2), Record(4)) == [0, 2]
+    assert offsets(read, monkeypatch, record(0, 1), record(2), record(2, 2), record(4)) == [0, 2]
 
 
 def test_one_that_never_does_leaves_evidence_incomplete(read: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ReadStalledError, match="were not reached"):
-        offsets(read, monkeypatch, Record(0, 1), Record(2))
+        offsets(read, monkeypatch, record(0, 1), record(2))

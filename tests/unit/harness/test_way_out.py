@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from infra.embedded.process import Child
 from tests.harness.play.way_out import NoWayOutError, WayOut
-
-
-class Home:
-    """Starts a few lines of Python instead of the command."""
-
-    def __init__(self, folder: Path, code: str) -> None:
-        self.folder, self.code, self.words = folder, code, list[str]()
-
-    def start(self, name: str, module: str, arguments: list[str], env: Any = None) -> Child:
-        self.words = [module, *arguments]
-        return Child(name, [sys.executable, "-c", self.code], self.folder / f"{name}.log", cwd=self.folder)
+from tests.unit.harness.sleepers import Home
 
 
 def way_out(folder: Path, code: str, taken: list[str]) -> tuple[WayOut, Home]:
     settings = folder / "settings.json"
     settings.write_text(json.dumps({"job": "unproven", "shards": 2}))
-    home = Home(folder, code)
+    home = Home(folder, [code])
     return WayOut(home, settings, "proven", lambda: taken.append("taken")), home  # type: ignore[arg-type]
 
 

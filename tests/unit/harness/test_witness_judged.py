@@ -9,22 +9,35 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.witness import UNWITNESSED, complaint
-from tests.harness.judge.verdict import judge
-from tests.harness.results import Fault, Verdict
+from tests.harness.results import Fault
 from tests.unit.harness.fabricated_files import Row
-from tests.unit.harness.tamper import change_lines
+from tests.unit.harness.judged import PASS, UNKNOWN, expect
+from tests.unit.harness.tamper import Change, history
 
 
 def of_faults(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["event"] == "fault"]
 
 
-def never_existed(rows: list[Row]) -> None:
-    of_faults(rows)[0]["process_before"] = "31999@1749999999.00"
+def of_fault(**fields: Any) -> Callable[[list[Row]], Any]:
+    """The first fault is told otherwise."""
+    return lambda rows: of_faults(rows)[0].update(fields)
 
 
-def successor_never_existed(rows: list[Row]) -> None:
-    of_faults(rows)[0]["process_after"] = "31999@1750000009.00"
+def moved(field: str, of: str, by_ms: int) -> Callable[[list[Row]], Any]:
+    """A time of the first fault is so far from another."""
+    return lambda rows: of_faults(rows)[0].update({field: of_faults(rows)[0][of] + by_ms})
+
+
+def of_another_start(field: str, started_s: str) -> Callable[[list[Row]], Any]:
+    """The pid of the second fault announced itself, and the witness knows since when it was there."""
+    return lambda rows: of_faults(rows)[1].update({field: f"{of_faults(rows)[1][field].partition('@')[0]}@{started_s}"})
+
+
+def end_of_first(rows: list[Row]) -> Row:
+    """What the witness noted of the end of who was struck first."""
+    who = of_faults(rows)[0]["process_before"]
+    return next(row for row in rows if row.get("process") == who and row["state"] == "gone")
 
 
 def began_before(rows: list[Row]) -> None:
@@ -38,42 +51,6 @@ def driver_as_executor(rows: list[Row]) -> None:
     """The successor is a driver."""
     first, second = of_faults(rows)
     first["process_after"] = second["process_before"]
-
-
-def full_moon(rows: list[Row]) -> None:
-    of_faults(rows)[0]["phase"] = "full_moon"
-
-
-def step_of_another_epoch(rows: list[Row]) -> None:
-    of_faults(rows)[0]["phase"] = "transaction_open:user_counts"
-
-
-def step_before(rows: list[Row]) -> None:
-    """The epoch had come by it too, and the blow was at a later one."""
-    of_faults(rows)[0]["phase"] = "ids_decided"
-
-
-def another_shard(rows: list[Row]) -> None:
-    of_faults(rows)[0]["shard"] = 1
-
-
-def another_moment(rows: list[Row]) -> None:
-    of_faults(rows)[0]["announced_at"] += 1
-
-
-def no_announcement(rows: list[Row]) -> None:
-    del of_faults(rows)[0]["announced_at"]
-
-
-def driver_of_another_start(rows: list[Row]) -> None:
-    """Its pid announced itself, and the witness knows since when it was there."""
-    fault = of_faults(rows)[1]
-    fault["process_before"] = fault["process_before"].partition("@")[0] + "@1749990000.00"
-
-
-def successor_of_another_start(rows: list[Row]) -> None:
-    fault = of_faults(rows)[1]
-    fault["process_after"] = fault["process_after"].partition("@")[0] + "@1850000000.00"
 
 
 def told_twice(rows: list[Row]) -> None:
@@ -96,28 +73,11 @@ def stretched(rows: list[Row]) -> None:
 
 
 def survived(rows: list[Row]) -> None:
-    """It was never seen to end."""
-    who = of_faults(rows)[0]["process_before"]
-    rows[:] = [row for row in rows if not (row.get("process") == who and row["state"] == "gone")]
+    rows.remove(end_of_first(rows))
 
 
 def gone_before(rows: list[Row], ms: int = 500) -> None:
-    who = of_faults(rows)[0]["process_before"]
-    gone = next(row for row in rows if row.get("process") == who and row["state"] == "gone")
-    gone["t"] = of_faults(rows)[0]["injected_at"] - ms
-
-
-def struck_first_before_its_epoch(rows: list[Row]) -> None:
-    of_faults(rows)[0]["first_at"] = of_faults(rows)[0]["injected_at"] - 60_000
-
-
-def struck_first_after_the_last(rows: list[Row]) -> None:
-    of_faults(rows)[0]["first_at"] = of_faults(rows)[0]["injected_at"] + 1
-
-
-def ended_by_itself(rows: list[Row]) -> None:
-    who = of_faults(rows)[0]["process_before"]
-    next(row for row in rows if row.get("process") == who and row["state"] == "gone")["code"] = 0
+    end_of_first(rows)["t"] = of_faults(rows)[0]["injected_at"] - ms
 
 
 def another_role(rows: list[Row]) -> None:
@@ -127,56 +87,54 @@ def another_role(rows: list[Row]) -> None:
             row["role"] = "broker"
 
 
-def nobody_looked(rows: list[Row]) -> None:
-    rows[:] = [row for row in rows if row["event"] != "process"]
+INVENTED: list[tuple[Callable[[list[Row]], Any], str]] = [
+    (of_fault(process_before="31999@1749999999.00"), "nobody but the injector saw 31999@"),
+    (of_fault(process_after="31999@1750000009.00"), "nobody but the injector saw 31999@"),
+    (began_before, "took no place: it began"),
+    (driver_as_executor, "is no executor: it announced itself as a driver"),
+    (of_fault(phase="full_moon"), "had not come by 'full_moon'"),
+    (of_fault(phase="transaction_open:user_counts"), "had not come by 'transaction_open:user_counts'"),
+    # The epoch had come by it too, and the blow was at a later one.
+    (of_fault(phase="ids_decided"), "did not announce 'ids_decided' of shard 0 at"),
+    (of_fault(shard=1), "did not announce 'transaction_open:accepted' of shard 1 at"),
+    (moved("announced_at", "announced_at", 1), "did not announce 'transaction_open:accepted' of shard 0 at"),
+    (
+        lambda rows: of_faults(rows)[0].pop("announced_at"),
+        "names no announcement that it struck at, and other faults do",
+    ),
+    (of_another_start("process_before", "1749990000.00"), "its pid was that of"),
+    (of_another_start("process_after", "1850000000.00"), "its pid was that of"),
+    (told_twice, ""),
+    (told_twice_by_its_name, "was killed before"),
+    (stretched, "is told to have taken"),
+    (survived, "was not seen to end"),
+    (gone_before, "500 ms before it is told to have been struck"),
+    (moved("first_at", "injected_at", -60_000), "its first blow fell before its epoch was running"),
+    (moved("first_at", "injected_at", 1), "its first blow fell before its epoch was running, or not before the last"),
+    (lambda rows: end_of_first(rows).update(code=0), "was not killed: it ended with exit code 0"),
+    (another_role, "is no executor, but a broker"),
+    (lambda rows: rows.__setitem__(slice(None), [row for row in rows if row["event"] != "process"]), UNWITNESSED),
+]
 
 
-@pytest.mark.parametrize(
-    ("invents", "why"),
-    [
-        (never_existed, "nobody but the injector saw 31999@"),
-        (successor_never_existed, "nobody but the injector saw 31999@"),
-        (began_before, "took no place: it began"),
-        (driver_as_executor, "is no executor: it announced itself as a driver"),
-        (full_moon, "had not come by 'full_moon'"),
-        (step_of_another_epoch, "had not come by 'transaction_open:user_counts'"),
-        (step_before, "did not announce 'ids_decided' of shard 0 at"),
-        (another_shard, "did not announce 'transaction_open:accepted' of shard 1 at"),
-        (another_moment, "did not announce 'transaction_open:accepted' of shard 0 at"),
-        (no_announcement, "names no announcement that it struck at, and other faults do"),
-        (driver_of_another_start, "its pid was that of"),
-        (successor_of_another_start, "its pid was that of"),
-        (told_twice, ""),
-        (told_twice_by_its_name, "was killed before"),
-        (stretched, "is told to have taken"),
-        (survived, "was not seen to end"),
-        (gone_before, "500 ms before it is told to have been struck"),
-        (struck_first_before_its_epoch, "its first blow fell before its epoch was running"),
-        (struck_first_after_the_last, "its first blow fell before its epoch was running, or not before the last"),
-        (ended_by_itself, "was not killed: it ended with exit code 0"),
-        (another_role, "is no executor, but a broker"),
-        (nobody_looked, UNWITNESSED),
-    ],
-    ids=lambda one: getattr(one, "__name__", ""),
-)
+@pytest.mark.parametrize(("invents", "why"), INVENTED, ids=[why or "told twice" for _, why in INVENTED])
 def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], Any], why: str) -> None:
-    change_lines(run / "history.jsonl", invents)
-    found = judge(run, write=False).oracle("faults")
-    assert found.verdict is Verdict.UNKNOWN
-    assert any(why in one for one in found.evidence), found.evidence
+    history(invents)(run)
+    expect(run, UNKNOWN, "faults", why)
 
 
 def test_of_two_that_are_struck_one_after_the_other_the_first_may_be_gone_before_the_second(run: Path) -> None:
-    def first(rows: list[Row], before_ms: int) -> None:
-        gone_before(rows, ms=5)
-        of_faults(rows)[0]["first_at"] = of_faults(rows)[0]["injected_at"] - before_ms
+    def first(before_ms: int) -> Change:
+        def change(rows: list[Row]) -> None:
+            gone_before(rows, ms=5)
+            moved("first_at", "injected_at", -before_ms)(rows)
 
-    change_lines(run / "history.jsonl", lambda rows: first(rows, 5))
-    assert judge(run, write=False).oracle("faults").verdict is Verdict.PASS
-    change_lines(run / "history.jsonl", lambda rows: first(rows, 4))
-    found = judge(run, write=False).oracle("faults")
-    assert found.verdict is Verdict.UNKNOWN
-    assert any("was gone 1 ms before" in one for one in found.evidence), found.evidence
+        return history(change)
+
+    first(5)(run)
+    expect(run, PASS, "faults")
+    first(4)(run)
+    expect(run, UNKNOWN, "faults", "was gone 1 ms before")
 
 
 POD, UID = "uc-exec-2", "29dc57ce-1990-49eb-9b77-9abc62eb50a5"
@@ -213,20 +171,13 @@ def test_a_worker_in_a_pod_is_seen_by_what_it_announced_itself(announces: Row, w
 
 
 def test_an_attempt_that_is_no_number_does_not_end_the_judge(run: Path) -> None:
-    def as_text(rows: list[Row]) -> None:
-        next(row for row in rows if row["event"] == "step")["attempt"] = "0"
-
-    change_lines(run / "history.jsonl", as_text)
-    assert judge(run, write=False).oracle("history").verdict is Verdict.UNKNOWN
+    history(lambda rows: next(row for row in rows if row["event"] == "step").update(attempt="0"))(run)
+    expect(run, UNKNOWN, "history")
 
 
 def test_a_history_in_which_no_fault_names_an_announcement_is_of_before_they_did(run: Path) -> None:
-    def forget(rows: list[Row]) -> None:
-        for fault in of_faults(rows):
-            del fault["announced_at"], fault["shard"]
-
-    change_lines(run / "history.jsonl", forget)
-    assert judge(run, write=False).oracle("faults").verdict is Verdict.PASS
+    history(lambda rows: [(fault.pop("announced_at"), fault.pop("shard")) for fault in of_faults(rows)])(run)
+    expect(run, PASS, "faults")
 
 
 def test_a_pid_may_be_another_process_at_another_time() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -20,6 +22,7 @@ from tests.unit.cluster.fake_engine import FakeDocker
 from tests.unit.images.fake_wheel import wheel
 
 NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
+References = Callable[..., dict[str, str]]
 
 
 class FakeStore:
@@ -83,131 +86,109 @@ def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "cache")
 
 
-def _references(machine: Engine, cache: Cache, console: Console, prefix: str = "") -> dict[str, str]:
-    return Builder(machine, cache, NO_TOOLCHAIN, console, prefix).published()
+@pytest.fixture
+def builder(machine: Engine, cache: Cache, console: Console) -> Builder:
+    return Builder(machine, cache, NO_TOOLCHAIN, console)
 
 
-@pytest.mark.usefixtures("folder")
-def test_images_are_built_parents_first_and_only_once(
-    machine: Engine, cache: Cache, console: Console, store: FakeStore
-) -> None:
-    references = _references(machine, cache, console)
-    assert set(references) == {"tools", "spark"}
+@pytest.fixture
+def references(builder: Builder, folder: Path, store: FakeStore) -> References:
+    """Build what is not there of three images, for a registry or none; returns their references."""
+    return lambda prefix="": replace(builder, prefix=prefix).published()
+
+
+def test_images_are_built_parents_first_and_only_once(references: References, store: FakeStore) -> None:
+    found = references()
+    assert set(found) == {"tools", "spark"}
     parents = [call.split("PARENT=")[1].split()[0] for call in store.docker.calls if "PARENT=" in call]
-    assert parents[1] == references["tools"]
+    assert parents[1] == found["tools"]
     assert store.made() == ["base", "tools", "spark"]
-    assert _references(machine, cache, console) == references
+    assert references() == found
     assert store.made() == []
 
 
 @pytest.mark.parametrize(("changed", "built"), [("tools", ["tools", "spark"]), ("spark", ["spark"])])
 def test_a_change_builds_its_image_and_those_upon_it_under_new_names(
-    *,
-    changed: str,
-    built: list[str],
-    folder: Path,
-    machine: Engine,
-    cache: Cache,
-    console: Console,
-    store: FakeStore,
+    changed: str, built: list[str], references: References, store: FakeStore, folder: Path
 ) -> None:
-    before = _references(machine, cache, console)
+    before = references()
     store.made()
     with (folder / changed / "Dockerfile").open("a") as out:
         out.write("ENV A=1\n")
-    after = _references(machine, cache, console)
+    after = references()
     assert store.made() == built
     assert {name for name in after if after[name] != before[name]} == set(built)
 
 
-@pytest.mark.usefixtures("folder")
 def test_an_image_that_somebody_removed_or_another_of_its_name_is_built_again(
-    machine: Engine, cache: Cache, console: Console, store: FakeStore
+    references: References, store: FakeStore
 ) -> None:
-    spark = _references(machine, cache, console)["spark"]
+    spark = references()["spark"]
     store.made()
     (store.labels / spark).unlink()
-    assert _references(machine, cache, console)["spark"] == spark
+    assert references()["spark"] == spark
     assert store.made() == ["spark"]
     (store.labels / spark).write_text("of another content\n")
-    assert _references(machine, cache, console)["spark"] == spark
+    assert references()["spark"] == spark
     assert store.made() == ["spark"]
 
 
-@pytest.mark.usefixtures("folder")
-def test_packages_of_another_day_are_another_name(
-    machine: Engine, cache: Cache, console: Console, store: FakeStore
-) -> None:
+def test_packages_of_another_day_are_another_name(references: References, store: FakeStore) -> None:
     """Nothing that was asked for differs; the engine lost its images, or it is another machine."""
-    before = _references(machine, cache, console)
+    before = references()
     store.packages.write_text("openssl\t2\n")
-    assert _references(machine, cache, console) == before, "what is there is what was built"
+    assert references() == before, "what is there is what was built"
     for label in store.labels.iterdir():
         label.unlink()
-    after = _references(machine, cache, console)
-    assert not {*before.values()} & {*after.values()}
+    assert not {*before.values()} & {*references().values()}
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_build_that_was_interrupted_before_its_name_is_no_image(
-    machine: Engine, cache: Cache, console: Console, store: FakeStore
-) -> None:
-    references = _references(machine, cache, console)
-    spark = store.labels / references["spark"]
-    spark.rename(store.labels / "effectively-once-spark:building")
+def test_a_build_that_was_interrupted_before_its_name_is_no_image(references: References, store: FakeStore) -> None:
+    found = references()
+    (store.labels / found["spark"]).rename(store.labels / "effectively-once-spark:building")
     store.made()
-    assert _references(machine, cache, console) == references
+    assert references() == found
     assert store.made() == ["spark"]
     assert not [path for path in store.labels.iterdir() if path.name.endswith("building")]
 
 
-@pytest.mark.usefixtures("folder")
-def test_an_image_that_is_there_is_pushed_and_not_built_again(
-    machine: Engine, cache: Cache, console: Console, store: FakeStore
-) -> None:
-    here = _references(machine, cache, console)
+def test_an_image_that_is_there_is_pushed_and_not_built_again(references: References, store: FakeStore) -> None:
+    here = references()
     store.made()
     prefix = "registry.example/team/"
-    assert _references(machine, cache, console, prefix) == {name: f"{prefix}{tag}" for name, tag in here.items()}
+    there = {name: f"{prefix}{tag}" for name, tag in here.items()}
+    assert references(prefix) == there
     assert store.made() == []
+    assert {one.replace("/", "_") for one in there.values()} <= {path.name for path in store.labels.iterdir()}
 
 
-@pytest.mark.usefixtures("folder", "store")
-def test_only_what_a_deployment_names_is_called_after_the_registry(
-    machine: Engine, cache: Cache, console: Console, docker: FakeDocker
-) -> None:
-    references = _references(machine, cache, console, "registry.example/team/")
-    assert all(reference.startswith("registry.example/team/effectively-once-") for reference in references.values())
-    assert all(len(reference.rpartition(":")[2]) == TAG_DIGITS for reference in references.values())
+def test_only_what_a_deployment_names_is_called_after_the_registry(references: References, docker: FakeDocker) -> None:
+    found = references("registry.example/team/").values()
+    assert all(reference.startswith("registry.example/team/effectively-once-") for reference in found)
+    assert all(len(reference.rpartition(":")[2]) == TAG_DIGITS for reference in found)
     (imported,) = [call for call in docker.calls if call.startswith("import")]
     assert imported.split()[-1] == "effectively-once-base:building"
 
 
 def test_a_users_wheel_gets_an_image_upon_spark_which_is_published_with_the_others(
-    *, folder: Path, machine: Engine, cache: Cache, console: Console, store: FakeStore, tmp_path: Path
+    references: References, store: FakeStore, folder: Path, cache: Cache, tmp_path: Path
 ) -> None:
     (folder / "job").mkdir()
     (folder / "job" / "Dockerfile").write_text("ARG PARENT\nFROM ${PARENT}\nCOPY wheel /w\n")
     wheels.keep(cache, wheel(tmp_path))
-    references = _references(machine, cache, console, "registry.example/team/")
-    assert set(references) == {"tools", "spark", "job-clicks"}
-    assert references["job-clicks"].startswith("registry.example/team/effectively-once-job-clicks:")
+    found = references("registry.example/team/")
+    assert set(found) == {"tools", "spark", "job-clicks"}
+    assert found["job-clicks"].startswith("registry.example/team/effectively-once-job-clicks:")
     (built,) = [call for call in store.docker.calls if "--tag effectively-once-job-clicks" in call]
-    assert f"PARENT={references['spark']}" in built
+    assert f"PARENT={found['spark']}" in built
     store.made()
-    assert _references(machine, cache, console, "registry.example/team/") == references
+    assert references("registry.example/team/") == found
     assert store.made() == []
 
 
 @pytest.mark.usefixtures("store")
 def test_the_node_brings_the_base_and_the_control_plane_saved_once(
-    *,
-    machine: Engine,
-    cache: Cache,
-    console: Console,
-    docker: FakeDocker,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    builder: Builder, docker: FakeDocker, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "node").mkdir()
     (folder / "node" / "Dockerfile").write_text("ARG PARENT\nFROM ${PARENT}\n")
@@ -221,24 +202,22 @@ def test_the_node_brings_the_base_and_the_control_plane_saved_once(
         return Image("node", "base", facts={"preloaded": preloaded.parent.name})
 
     monkeypatch.setattr(catalogue, "node", node)
-    reference = Builder(machine, cache, NO_TOOLCHAIN, console).node()
+    reference = replace(builder).node()
     preloaded, base = given[0]
     assert preloaded.read_text().split()[3:] == [base, "effectively-once.local/pause:1"]
-    assert Builder(machine, cache, NO_TOOLCHAIN, console).node() == reference
+    assert replace(builder).node() == reference
     assert len([call for call in docker.calls if call.startswith("save")]) == 1
 
 
 @pytest.mark.usefixtures("store")
-def test_sizes_are_numbers_of_bytes(machine: Engine, cache: Cache, console: Console) -> None:
-    builder = Builder(machine, cache, NO_TOOLCHAIN, console)
+def test_sizes_are_numbers_of_bytes(builder: Builder) -> None:
     assert builder.sizes({"spark": "spark:1"}) == {"spark": 2 * 2**20}
 
 
 def test_a_push_that_the_registry_refuses_is_reported_with_what_to_do(
-    machine: Engine, cache: Cache, console: Console, said: io.StringIO, docker: FakeDocker
+    builder: Builder, said: io.StringIO, docker: FakeDocker
 ) -> None:
     docker.answers({"*bad:1": "echo 'denied' >&2; exit 1"})
-    builder = Builder(machine, cache, NO_TOOLCHAIN, console)
     builder.push(["good:1"])
     with pytest.raises(EngineError, match="bad:1 was not pushed: denied; log in with `docker login`"):
         builder.push(["bad:1", "good:2"])

@@ -164,15 +164,16 @@ def test_scripts_that_are_copied_are_made_executable(deployed: list[Image]) -> N
     assert checked == 3
 
 
-def test_nothing_changed_means_the_same_keys(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:
-    assert _changed(deployed, catalogue.images(cache, _toolchain(tmp_path / "t"), "amd64")) == set()
-
-
-def test_a_new_wheel_changes_what_holds_it_and_leaves_the_rest(
-    cache: Cache, deployed: list[Image], tmp_path: Path
+@pytest.mark.parametrize(
+    ("artefacts", "changed"),
+    [({}, set()), ({"wheel": "w2"}, {"spark"}), ({"jars": "jars-2"}, {"spark-base", "spark", "spark-operator"})],
+    ids=["nothing", "the wheel", "jars"],
+)
+def test_another_artefact_changes_what_holds_it_and_leaves_the_rest(
+    artefacts: dict[str, str], changed: set[str], cache: Cache, deployed: list[Image], tmp_path: Path
 ) -> None:
-    other = catalogue.images(cache, _toolchain(tmp_path / "t", wheel="w2"), "amd64")
-    assert _changed(deployed, other) == {"spark"}
+    toolchain = _toolchain(tmp_path / "t", **artefacts)  # type: ignore[arg-type]
+    assert _changed(deployed, catalogue.images(cache, toolchain, "amd64")) == changed
 
 
 def test_a_users_image_is_the_spark_image_with_a_wheel_and_depends_on_both(
@@ -193,38 +194,21 @@ def test_a_users_image_is_the_spark_image_with_a_wheel_and_depends_on_both(
 
 
 def test_new_java_classes_reach_drivers_and_executors(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:
-    before = _keys(deployed)
-    other = catalogue.images(cache, _toolchain(tmp_path / "t", classes=b"c2"), "amd64")
-    changed = {name for name, key in _keys(other).items() if key != before[name]}
+    changed = _changed(deployed, catalogue.images(cache, _toolchain(tmp_path / "t", classes=b"c2"), "amd64"))
     assert "spark" in changed
     assert not changed & {"base", "java", "deps", "kafka", "minio", "postgres"}
 
 
-def test_other_jars_change_spark_and_what_stands_on_it(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:
-    other = catalogue.images(cache, _toolchain(tmp_path / "t", jars="jars-2"), "amd64")
-    assert _changed(deployed, other) == {"spark-base", "spark", "spark-operator"}
-
-
-def test_another_architecture_changes_every_image(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:
-    other = catalogue.images(cache, _toolchain(tmp_path / "t"), "arm64")
-    assert _changed(deployed, other) == {image.name for image in deployed}
-
-
-def test_another_debian_changes_every_image(
-    cache: Cache, deployed: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["architecture", "Debian", "day of Debian"])
+def test_another_base_changes_every_image(
+    what: str, cache: Cache, deployed: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rootfs, "DEBIAN", "trixie")
-    other = catalogue.images(cache, _toolchain(tmp_path / "t"), "amd64")
-    assert _changed(deployed, other) == {image.name for image in deployed}
-
-
-def test_another_day_of_debian_changes_every_image(
-    cache: Cache, deployed: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """How security fixes come: what is asked for is the same, what the mirror has is not."""
+    """Another day is how security fixes come: what is asked for is the same, what the mirror has is not."""
     (tmp_path / "day").write_text("2030-01-01\n")
-    monkeypatch.setattr(rootfs, "DAY", tmp_path / "day")
-    other = catalogue.images(cache, _toolchain(tmp_path / "t"), "amd64")
+    if what != "architecture":
+        monkeypatch.setattr(rootfs, *(("DEBIAN", "trixie") if what == "Debian" else ("DAY", tmp_path / "day")))
+    arch = "arm64" if what == "architecture" else "amd64"
+    other = catalogue.images(cache, _toolchain(tmp_path / "t"), arch)
     assert _changed(deployed, other) == {image.name for image in deployed}
 
 

@@ -76,32 +76,39 @@ def test_an_empty_folder_is_formatted_and_then_the_broker_runs(kafka: Path) -> N
     ]
 
 
-def test_a_folder_with_data_is_never_formatted_again(kafka: Path) -> None:
-    _start(kafka)
-    _start(kafka)
-    assert [("StorageTool" in call) for call in _calls(kafka)] == [True, False, False]
+MEMBERS = "0@a:1:x,1@b:1:y,2@c:1:z"
+AUTO_JOIN = "controller.quorum.auto.join.enable=true"
 
 
 @pytest.mark.parametrize(
-    ("roles", "env", "how"),
+    ("roles", "there", "members", "how", "joins"),
     [
-        ("broker", {}, "--no-initial-controllers"),
-        ("broker", {"KAFKA_INITIAL_CONTROLLERS": "0@a:1:x"}, "--no-initial-controllers"),
-        ("controller", {}, "--standalone"),
-        ("controller", {"KAFKA_INITIAL_CONTROLLERS": "0@a:1:x"}, "--initial-controllers 0@a:1:x"),
-        ("broker,controller", {"KAFKA_INITIAL_CONTROLLERS": "0@a:1:x"}, "--initial-controllers 0@a:1:x"),
+        ("broker", [], "", "--no-initial-controllers", False),
+        ("broker", [], MEMBERS, "--no-initial-controllers", False),
+        ("controller", [], "", "--standalone", False),
+        ("controller", [], MEMBERS, f"--initial-controllers {MEMBERS}", False),
+        ("broker,controller", [], MEMBERS, f"--initial-controllers {MEMBERS}", False),
+        # A broker that lost its disk has no vote, and comes back.
+        ("broker", ["formed"], "", "--no-initial-controllers", False),
+        # A voter that is let in gets a directory id of its own; Kafka takes the old member out, and it in.
+        ("broker,controller", ["formed", "kafka-2"], MEMBERS, "--no-initial-controllers", True),
+        # The only voter begins anew when it may.
+        ("broker,controller", ["formed", "kafka-2"], "", "--standalone", False),
+        # All three would wait for each other if what an earlier platform left made each a new member.
+        ("broker,controller", ["kafka-2"], MEMBERS, f"--initial-controllers {MEMBERS}", True),
     ],
 )
-def test_how_it_is_formatted_follows_from_its_role_in_the_quorum(
-    kafka: Path, roles: str, env: dict[str, str], how: str
+def test_how_it_is_formatted_once_follows_from_its_role_and_what_is_known_of_the_quorum(
+    *, kafka: Path, roles: str, there: list[str], members: str, how: str, joins: bool
 ) -> None:
     _mount(kafka, roles)
-    _start(kafka, **env)
+    for name in there:
+        (kafka / "quorum" / name).touch()
+    for _ in range(2):
+        assert _start(kafka, KAFKA_INITIAL_CONTROLLERS=members).returncode == 0
+        assert ((kafka / "config").read_text().splitlines()[-1] == AUTO_JOIN) is joins
+    assert [("StorageTool" in call) for call in _calls(kafka)] == [True, False, False]
     assert _calls(kafka)[0].endswith(f"--cluster-id C1 {how}")
-
-
-MEMBERS = "0@a:1:x,1@b:1:y,2@c:1:z"
-AUTO_JOIN = "controller.quorum.auto.join.enable=true"
 
 
 @pytest.mark.parametrize("roles", ["controller", "broker,controller"])
@@ -129,44 +136,11 @@ def test_a_formed_quorum_with_its_disks_starts_as_ever(kafka: Path) -> None:
     assert AUTO_JOIN not in (kafka / "config").read_text()
 
 
-def test_a_broker_that_lost_its_disk_has_no_vote_and_comes_back(kafka: Path) -> None:
-    _mount(kafka, "broker")
-    (kafka / "quorum" / "formed").touch()
-    assert _start(kafka).returncode == 0
-    assert _calls(kafka)[0].endswith("--cluster-id C1 --no-initial-controllers")
-
-
-def test_a_voter_that_is_let_in_comes_back_as_a_new_member(kafka: Path) -> None:
-    """Formatted without a vote and with a directory id of its own; Kafka takes the old member out and it in."""
-    for name in ("formed", "kafka-2"):
-        (kafka / "quorum" / name).touch()
-    for _ in range(2):
-        assert _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS).returncode == 0
-        assert (kafka / "config").read_text().splitlines()[-1] == AUTO_JOIN
-    assert [("StorageTool" in call) for call in _calls(kafka)] == [True, False, False]
-    assert _calls(kafka)[0].endswith("--cluster-id C1 --no-initial-controllers")
-
-
 def test_letting_another_one_in_lets_nobody_else_in(kafka: Path) -> None:
     for name in ("formed", "kafka-1"):
         (kafka / "quorum" / name).touch()
     assert _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS).returncode == 65
     assert AUTO_JOIN not in (kafka / "config").read_text()
-
-
-def test_the_only_voter_begins_anew_when_it_may(kafka: Path) -> None:
-    for name in ("formed", "kafka-2"):
-        (kafka / "quorum" / name).touch()
-    assert _start(kafka).returncode == 0
-    assert _calls(kafka)[0].endswith("--cluster-id C1 --standalone")
-    assert AUTO_JOIN not in (kafka / "config").read_text()
-
-
-def test_what_an_earlier_platform_left_keeps_nobody_from_forming_a_quorum(kafka: Path) -> None:
-    """All three would wait for each other if a forgotten permission made each a new member."""
-    (kafka / "quorum" / "kafka-2").touch()
-    _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS)
-    assert _calls(kafka)[0].endswith(f"--initial-controllers {MEMBERS}")
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,19 @@ def test_an_executor_gets_its_options_each_as_one_word_and_its_place_in_the_appl
     }
 
 
+def test_an_executor_that_has_a_secret_in_a_file_is_told_the_kind_of_its_master(start: Start) -> None:
+    """Else Spark does not read the file (`SecurityManager.secretKeyFromFile`), and the executor ends."""
+    secret = {
+        "SPARK_JAVA_OPT_0": "-Dspark.authenticate=true",
+        "SPARK_JAVA_OPT_1": "-Dspark.authenticate.secret.file=/s",
+    }
+    words = start("executor", **EXECUTOR, **secret).stdout.splitlines()
+    (master,) = (word for word in words if word.startswith("-Dspark.master="))
+    assert master.startswith("-Dspark.master=k8s://")
+    assert words.index(master) < words.index("-cp")
+    assert "spark.master" not in start("executor", **EXECUTOR, SPARK_JAVA_OPT_0="-Dspark.authenticate=true").stdout
+
+
 def test_an_executor_without_options_starts_as_well(start: Start) -> None:
     ended = start("executor", **EXECUTOR)
     assert ended.returncode == 0, ended.stderr
@@ -133,6 +146,49 @@ def test_the_history_server_gets_its_options_as_words(start: Start) -> None:
     words = start("history-server", SPARK_HISTORY_OPTS="-Da=1 -Db=2").stdout.splitlines()
     assert {"-Da=1", "-Db=2", "-Xmx512m"} <= set(words)
     assert words[-1] == "org.apache.spark.deploy.history.HistoryServer"
+
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMII{}\n-----END CERTIFICATE-----\n"
+TRUST = "-Djavax.net.ssl.trustStore="
+
+
+@pytest.mark.parametrize("words", [["driver", "local:///job.py"], ["executor"], ["history-server"]])
+def test_every_jvm_believes_the_certificates_of_the_store_beside_javas(
+    words: list[str], start: Start, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    program(tmp_path / "java" / "bin", "keytool", f'echo "$@" >>{asked}')
+    program(tmp_path / "bin", "python3", 'echo "$SPARK_SUBMIT_OPTS"')
+    (tmp_path / "ca.crt").write_text(CERTIFICATE.format("one") + CERTIFICATE.format("two"))
+    stores = set()
+    for _ in range(2):  # a container that is started again has the /tmp of before
+        asked.unlink(missing_ok=True)
+        ended = start(*words, **EXECUTOR, AWS_CA_BUNDLE=str(tmp_path / "ca.crt"), TMPDIR=str(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+        (store,) = (word for word in ended.stdout.split() if word.startswith(f"{TRUST}{tmp_path}/"))
+        stores.add(store)
+    assert len(stores) == 2, "keytool refuses an alias that a store has"
+    imported = asked.read_text().splitlines()
+    assert "-importkeystore" in imported[0]
+    assert f"{tmp_path}/java/lib/security/cacerts" in imported[0]
+    assert ["own-1" in imported[1], "own-2" in imported[2], len(imported)] == [True, True, 3]
+
+
+def test_without_such_certificates_java_is_left_as_it_is(start: Start) -> None:
+    assert TRUST not in start("executor", **EXECUTOR).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("nothing", "no certificate is in"), (CERTIFICATE.format("x"), "not X.509")]
+)
+def test_certificates_that_are_none_start_nothing(text: str, says: str, start: Start, tmp_path: Path) -> None:
+    refuses = 'case "$1" in -importcert) echo "not X.509"; exit 1 ;; esac'
+    program(tmp_path / "java" / "bin", "keytool", refuses)
+    (tmp_path / "ca.crt").write_text(text)
+    ended = start("executor", **EXECUTOR, AWS_CA_BUNDLE=str(tmp_path / "ca.crt"), TMPDIR=str(tmp_path))
+    assert ended.returncode != 0
+    assert says in ended.stderr
+    assert ended.stdout == ""
 
 
 def test_anything_else_is_run_as_it_is(start: Start) -> None:

@@ -22,9 +22,10 @@ from tests.unit.command import call
 SOURCES = CHECKOUT / "pipelines" / "src"
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    """Of all tests, which build the wheel of equal folders once."""
+    return Cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture

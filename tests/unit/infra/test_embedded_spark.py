@@ -9,9 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import urllib3
 
+from effectively_once.store import s3_client
 from infra.embedded import spark
 from infra.embedded.spark import CLASSES, SparkHome
+from infra.embedded.stack import Endpoints
 from tests.harness.adapters.embedded import ProcessDrivers
 
 
@@ -32,7 +35,7 @@ def _home(folder: Path, *, long_lived: bool, archive: Path | None = None) -> Spa
     toolchain: Any = SimpleNamespace(
         jvm_jar=folder, spark_jars=folder, wheel=wheel, java=folder / "bin" / "java", spark_home=folder
     )
-    endpoints: Any = SimpleNamespace(s3_access_key="a", s3_secret_key="b")
+    endpoints = Endpoints("broker:1", "http://store:2", "key", s3_secret_key="b" * 8, s3_bucket="bucket")
     return SparkHome(toolchain, endpoints, folder, archive, long_lived=long_lived)
 
 
@@ -48,6 +51,18 @@ def test_what_a_killed_process_unpacked_goes_with_the_run(
     conf = json.loads(started[0]["EFFECTIVELY_ONCE_SPARK_CONF"])
     for role in ("driver", "executor"):
         assert f"-Djava.io.tmpdir={scratch}" in shlex.split(conf[f"spark.{role}.extraJavaOptions"])
+
+
+def test_a_session_in_the_callers_shell_is_not_shown_to_our_object_store(
+    started: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store refuses keys with a token that it has not given."""
+    monkeypatch.setenv(s3_client.SESSION_TOKEN, "of the shell")
+    _home(tmp_path, long_lived=False).start("driver", "m", [])
+    for name, value in started[0].items():  # a child has these beside its parent's
+        monkeypatch.setenv(name, value)
+    found = s3_client.provider(urllib3.PoolManager()).retrieve()
+    assert (found.access_key, found.session_token) == ("key", None)
 
 
 def test_shared_class_data_is_for_short_lived_jvms(started: list[dict[str, str]], tmp_path: Path) -> None:

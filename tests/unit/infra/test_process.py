@@ -42,11 +42,16 @@ def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
     assert identity(child.pid) is None
 
 
-def test_stopping_kills_what_ignores_the_request_and_its_descendants(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    child = Child("stubborn", [sys.executable, "-c", STUBBORN], log, cwd=tmp_path)
+def stubborn(folder: Path) -> tuple[Child, psutil.Process]:
+    """Start a process that ignores requests to end; it, and its child."""
+    log = folder / "log"
+    child = Child("stubborn", [sys.executable, "-c", STUBBORN], log, cwd=folder)
     wait_for("its child", 20, lambda: _says(log, "\n"), child)
-    grandchild = psutil.Process(int(log.read_text()))
+    return child, psutil.Process(int(log.read_text()))
+
+
+def test_stopping_kills_what_ignores_the_request_and_its_descendants(tmp_path: Path) -> None:
+    child, grandchild = stubborn(tmp_path)
     child.stop(grace_s=0.2)
     assert child.status() == -9
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
@@ -54,10 +59,7 @@ def test_stopping_kills_what_ignores_the_request_and_its_descendants(tmp_path: P
 
 
 def test_who_was_killed_and_is_never_collected_by_its_parent_is_not_waited_for(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    child = Child("stubborn", [sys.executable, "-c", STUBBORN], log, cwd=tmp_path)
-    wait_for("its child", 20, lambda: _says(log, "\n"), child)
-    grandchild, began = psutil.Process(int(log.read_text())), time.monotonic()
+    (child, grandchild), began = stubborn(tmp_path), time.monotonic()
     kill_all([grandchild], 60)
     assert grandchild.status() == psutil.STATUS_ZOMBIE
     assert time.monotonic() - began < 30

@@ -27,38 +27,34 @@ def _literal_versions(pom: Path) -> list[str | None]:
     return [one.text for one in root.findall(".//m:dependency/m:version", _NS)]
 
 
-def test_the_broker_pom_has_these_versions() -> None:
-    assert _properties("kafka") == {"kafka.version": versions.KAFKA_BROKER, "slf4j.version": versions.SLF4J_SIMPLE}
-
-
-def test_the_spark_pom_has_these_versions() -> None:
-    assert _properties("spark") == {
+OF_POMS = {
+    "kafka": {"kafka.version": versions.KAFKA_BROKER, "slf4j.version": versions.SLF4J_SIMPLE},
+    "spark": {
         "spark.version": versions.KAFKA_CONNECTOR,
         "kafka-token-provider.version": versions.KAFKA_TOKEN_PROVIDER,
         "kafka-clients.version": versions.KAFKA_CLIENTS,
         "commons-pool2.version": versions.COMMONS_POOL2,
         "aws-sdk.version": versions.AWS_SDK,
-    }
-    assert versions.KAFKA_CONNECTOR == versions.SPARK
-
-
-def test_the_event_log_pom_has_these_versions() -> None:
-    assert _properties("s3a") == {
+    },
+    "s3a": {
         "hadoop.version": versions.HADOOP_AWS,
         "aws-sdk.version": versions.AWS_SDK,
         "analyticsaccelerator.version": versions.ANALYTICS_ACCELERATOR,
-    }
+    },
+}
 
 
-@pytest.mark.parametrize("name", ["kafka", "s3a", "spark"])
-def test_no_pom_hides_a_version_outside_its_properties(name: str) -> None:
+@pytest.mark.parametrize("name", OF_POMS)
+def test_a_pom_has_these_versions_and_hides_none_outside_its_properties(name: str) -> None:
+    assert _properties(name) == OF_POMS[name]
     found = _literal_versions(jars.POMS / name / "pom.xml")
     assert found
     assert all(text and re.fullmatch(r"\$\{[a-z0-9.-]+\}", text) for text in found)
 
 
-def test_every_pom_is_compared_with_these_versions() -> None:
-    assert {path.name for path in jars.POMS.iterdir()} == {"kafka", "s3a", "spark"}
+def test_every_pom_is_compared_and_the_connector_is_sparks() -> None:
+    assert {path.name for path in jars.POMS.iterdir()} == set(OF_POMS)
+    assert versions.KAFKA_CONNECTOR == versions.SPARK
 
 
 def test_the_go_wheel_and_pyspark_have_these_versions() -> None:

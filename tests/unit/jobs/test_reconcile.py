@@ -43,10 +43,12 @@ def test_the_first_windows_of_a_topic_are_taken() -> None:
         windowed(to=ToFiles("files")),
         windowed(to=ToKafka("some", columns=("user", "count"))),
         windowed(values={"most": Max("crc")}),
+        windowed(by=("user", "payload")),
+        windowed(by="crc", to=ToKafka("per_sum")),
     ],
 )
 def test_what_has_no_counts_in_a_topic_is_refused(pipeline: Pipeline) -> None:
-    with pytest.raises(SettingsError, match="no windows with counts or sums go to a topic"):
+    with pytest.raises(SettingsError, match="no windows with counts or sums of whole numbers"):
         countable(job(pipeline))
 
 

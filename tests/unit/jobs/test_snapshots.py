@@ -7,33 +7,17 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import CheckpointError
-from effectively_once.ledger.objects import Absent, Delete, Found, Get, Gone, Put, Refused, Written
 from effectively_once_jobs.system_usage.snapshots import KEPT, Snapshots, Totals
+from tests.unit.library.listed_store import ListedStore
 
 
-class Store:
-    """A bucket in memory."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-
-    def names(self, prefix: str) -> list[str]:
-        return [name for name in self.objects if name.startswith(prefix)]
-
-    def answer(self, request: Any) -> Any:
-        match request:
-            case Put(key, body, None):
-                return Refused() if self.objects.setdefault(key, body) is not body else Written("e")
-            case Get(key):
-                return Found(self.objects[key], "e") if key in self.objects else Absent()
-            case Delete(key):
-                self.objects.pop(key, None)
-                return Gone()
+def of(store: Any) -> Snapshots:
+    return Snapshots(store, "usage")
 
 
 def test_the_state_of_the_last_batch_is_restored_and_old_ones_are_gone() -> None:
-    store, totals = Store(), Totals()
-    snapshots = Snapshots(store, "usage")  # type: ignore[arg-type]
+    store, totals = ListedStore(), Totals()
+    snapshots = of(store)
     assert snapshots.restore(Totals()) == -1
     for batch in range(12):
         totals.add(10, 1)
@@ -45,8 +29,8 @@ def test_the_state_of_the_last_batch_is_restored_and_old_ones_are_gone() -> None
 
 
 def test_a_batch_that_is_saved_again_keeps_its_first_state() -> None:
-    store = Store()
-    snapshots = Snapshots(store, "usage")  # type: ignore[arg-type]
+    store = ListedStore()
+    snapshots = of(store)
     snapshots.save(0, Totals(10, 1))
     snapshots.save(0, Totals(20, 2))
     again = Totals()
@@ -55,24 +39,24 @@ def test_a_batch_that_is_saved_again_keeps_its_first_state() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"transactions": 1}'])
 def test_a_damaged_snapshot_is_refused(body: bytes) -> None:
-    store = Store()
+    store = ListedStore()
     store.objects["usage/snapshots/000000007"] = body
     with pytest.raises(CheckpointError, match="usage/snapshots/000000007"):
-        Snapshots(store, "usage").restore(Totals())  # type: ignore[arg-type]
+        of(store).restore(Totals())
 
 
 def test_a_snapshot_that_is_listed_and_gone_is_no_beginning() -> None:
-    store = Store()
-    store.names = lambda _: ["usage/snapshots/000000007"]  # type: ignore[method-assign, assignment]
+    store = ListedStore()
+    store.names = lambda _: iter(["usage/snapshots/000000007"])  # type: ignore[method-assign, assignment]
     with pytest.raises(CheckpointError, match="usage/snapshots/000000007"):
-        Snapshots(store, "usage").restore(Totals())  # type: ignore[arg-type]
+        of(store).restore(Totals())
 
 
 @pytest.mark.parametrize("kept", [[], [3, 4, 5]])
 def test_a_listing_without_the_last_batch_that_is_done_is_refused(kept: list[int]) -> None:
     """Its state was saved before Spark took note that it is done."""
-    store = Store()
-    snapshots = Snapshots(store, "usage")  # type: ignore[arg-type]
+    store = ListedStore()
+    snapshots = of(store)
     for batch in kept:
         snapshots.save(batch, Totals(batch, 0))
     with pytest.raises(CheckpointError, match="batch 6 is done, and the newest state"):

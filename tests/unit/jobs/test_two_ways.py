@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.errors import CheckpointError, StaleDriverError
-from effectively_once.ledger.objects import Absent, Answer, Delete, Found, Get, Gone, Put, Refused, Request, Written
 from effectively_once_jobs.two_ways.memory import Delta, Memory
 from effectively_once_jobs.two_ways.notes import EVERY, Notes
 from effectively_once_jobs.two_ways.running import MODULUS, Record, advanced, passed_on
 from effectively_once_jobs.two_ways.stage import NOTED, PASSED_ON, TAKEN, Kept, Stage
+from tests.unit.library.listed_store import ListedStore
 
 POINTS = (TAKEN, PASSED_ON, NOTED)
 
@@ -42,29 +42,6 @@ def truth(records: Sequence[Record], operators: int) -> dict[str, int]:
             amount = (amount + sums[operator][one.user] + counts[operator][one.user]) % MODULUS
         found[one.id] = amount
     return found
-
-
-class Bucket:
-    """An object store in a dictionary."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-
-    def answer(self, request: Request) -> Answer:
-        match request:
-            case Get(key):
-                return Found(self.objects[key], "") if key in self.objects else Absent()
-            case Delete(key):
-                self.objects.pop(key, None)
-                return Gone()
-            case Put(key, body, _):
-                if key in self.objects:
-                    return Refused()
-                self.objects[key] = body
-                return Written("")
-
-    def names(self, prefix: str) -> Iterator[str]:
-        yield from sorted(name for name in self.objects if name.startswith(prefix))
 
 
 @dataclass
@@ -104,7 +81,7 @@ class Chain:
     crash_rate: float
     drops_copies: bool = True
     make: type[Stage] = Stage
-    bucket: Bucket = field(default_factory=Bucket)
+    bucket: ListedStore = field(default_factory=ListedStore)
     crashes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(POINTS, 0))
     copies: int = 0
 
@@ -246,7 +223,7 @@ def test_another_order_does_not_hold(order: type[Stage]) -> None:
 
 
 def test_notes_are_written_as_one_and_a_start_reads_few_objects() -> None:
-    bucket, memory = Bucket(), Memory()
+    bucket, memory = ListedStore(), Memory()
     notes = Notes(bucket, "p", 0)
     for record in sent(3 * EVERY + 5):
         _, delta = memory.taken([record])
@@ -260,7 +237,7 @@ def test_notes_are_written_as_one_and_a_start_reads_few_objects() -> None:
 
 
 def test_a_second_process_of_an_operator_is_refused() -> None:
-    bucket = Bucket()
+    bucket = ListedStore()
     one, other = Notes(bucket, "p", 0), Notes(bucket, "p", 0)
     one.keep(Delta((("a", 1),), {}))
     with pytest.raises(StaleDriverError, match="another process runs this operator"):
@@ -268,7 +245,7 @@ def test_a_second_process_of_an_operator_is_refused() -> None:
 
 
 def test_a_note_that_is_none_is_named() -> None:
-    bucket = Bucket()
+    bucket = ListedStore()
     bucket.objects["p/00/notes/000000000"] = b"{"
     with pytest.raises(CheckpointError, match="p/00/notes/000000000"):
         Notes(bucket, "p", 0).restore(Memory())
@@ -277,7 +254,7 @@ def test_a_note_that_is_none_is_named() -> None:
 @pytest.mark.parametrize("number", [0, 1, 51])
 def test_a_note_that_is_not_listed_is_missed(number: int) -> None:
     """Its ids would be new again, and its counts would be gone."""
-    bucket, memory = Bucket(), Memory()
+    bucket, memory = ListedStore(), Memory()
     notes = Notes(bucket, "p", 0)
     for record in sent(3 if number < 3 else EVERY + 3):
         _, delta = memory.taken([record])

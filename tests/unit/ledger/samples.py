@@ -6,7 +6,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Ranges, Rows
 
 LAYOUT = Layout("counts")
 SETTINGS = {"topic": "events", "shards": 2, "window_ms": 60_000, "lateness_ms": 120_000}
@@ -74,3 +74,10 @@ def declared_in(held: Held) -> Declaration:
     """Return the epoch that a head declares."""
     assert held.head.declared is not None
     return held.head.declared
+
+
+def due_of(head: Head) -> Declaration:
+    """Return the epoch that has to come next: one that repairs another, or takes its rest."""
+    due = chain.repair(head)
+    assert due is not None
+    return due

@@ -62,12 +62,6 @@ def test_declaring_the_next_epoch_records_the_one_before_in_one_put() -> None:
     assert run(chain.read(LAYOUT), store) == held.head
 
 
-def test_recording_leaves_nothingdeclared_in() -> None:
-    store = MemoryStore()
-    held = advanced(store, taken(store), 2)
-    assert (held.head.last_recorded, held.head.declared) == (1, None)
-
-
 def test_every_change_of_head_raises_its_sequence_by_one() -> None:
     """So no content comes twice, and no ETag of before fits again (R1)."""
     store = MemoryStore()
@@ -115,7 +109,7 @@ def test_a_driver_whose_head_was_damaged_says_where_and_leaves_it() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 2, 7])
-def test_only_the_next_epoch_can_bedeclared_in(wrong: int) -> None:
+def test_only_the_next_epoch_can_be_declared(wrong: int) -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 1)
     with pytest.raises(ChainError, match=f"epoch {wrong} cannot be declared, the chain is at 0"):
@@ -143,29 +137,24 @@ def test_only_the_declared_epoch_with_the_declared_ranges_can_be_recorded() -> N
         run(chain.record(LAYOUT, recorded, record_of(declaration(0))), store)
 
 
+def events(**spans: tuple[int, int]) -> Ranges:
+    return {"events": {partition[1:]: span for partition, span in spans.items()}}
+
+
 @pytest.mark.parametrize(
     ("pinned", "says"),
     [
         (
-            {"events": {"0": (12, 20), "1": (20, 40)}},
-            "a gap: topic events partition 0 continues at offset 12, the chain ends at 10",
+            events(p0=(12, 20), p1=(20, 40)),
+            "a gap: topic events partition 0 continues at offset 12, .* at 10",
         ),
-        (
-            {"events": {"0": (10, 20), "1": (19, 40)}},
-            "an overlap: topic events partition 1 continues at offset 19, .* at 20",
-        ),
-        ({"events": {"0": (10, 20)}}, "a missing partition: topic events partition 1"),
+        (events(p0=(10, 20), p1=(19, 40)), "an overlap: topic events partition 1 continues at offset 19, .* at 20"),
+        (events(p0=(10, 20)), "a missing partition: topic events partition 1"),
         ({"others": {"0": (0, 5)}}, "a missing partition: topic events partition 0"),
+        (events(p0=(10, 20), p1=(20, 40), p2=(3, 4)), "a gap: topic events partition 2 continues at offset 3, .* at 0"),
+        ({**ranges(1), "others": {"0": (3, 4)}}, "a gap: topic others partition 0 continues at offset 3, .* at 0"),
         (
-            {"events": {"0": (10, 20), "1": (20, 40), "2": (3, 4)}},
-            "a gap: topic events partition 2 continues at offset 3, .* at 0",
-        ),
-        (
-            {**ranges(1), "others": {"0": (3, 4)}},
-            "a gap: topic others partition 0 continues at offset 3, .* at 0",
-        ),
-        (
-            {"events": {"0": (10, 9), "1": (20, 40)}},
+            events(p0=(10, 9), p1=(20, 40)),
             r"no range of offsets: topic events partition 0 from 10 to 9 \(.*checkpoint folder",
         ),
     ],
@@ -245,6 +234,26 @@ def test_an_epoch_declared_by_another_wheel_is_not_finished() -> None:
     chain.same_version(declared, "a" * 64, "here")
     with pytest.raises(VersionError, match="epoch 0 was declared by wheel aaaaaaaaaaaa, this is wheel bbbbbbbbbbbb"):
         chain.same_version(declared, "b" * 64, "here")
+
+
+RUNTIME = {"jars": "0" * 16, "pyarrow": "21.0.0", "spark": "4.2.0"}
+
+
+def test_an_epoch_declared_on_another_runtime_is_not_finished_and_what_differs_is_named() -> None:
+    store = MemoryStore()
+    pinned = declaration(0).model_copy(update={"runtime": RUNTIME})
+    declared = run(chain.declare(LAYOUT, taken(store), pinned, None, 0), store).head
+    chain.same_version(declared, "a" * 64, "here", RUNTIME)
+    with pytest.raises(VersionError) as refused:
+        chain.same_version(declared, "a" * 64, "here", {**RUNTIME, "pyarrow": "22.0.0", "spark": "4.2.1"})
+    differs = "epoch 0 was declared on pyarrow 21.0.0, spark 4.2.0, this is pyarrow 22.0.0, spark 4.2.1"
+    assert refused.value.what == differs
+    chain.same_version(declared, "a" * 64, "here", {"numpy": "2"})  # a command that says less
+    abandoned = run(chain.abandon(LAYOUT, taken(store, "operator")), store).head
+    chain.same_version(abandoned, "a" * 64, "here", {"spark": "5"})
+    store = MemoryStore()
+    older = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store).head
+    chain.same_version(older, "a" * 64, "here", RUNTIME)  # of a version that did not tell
 
 
 def test_the_watermark_to_pin_is_the_largest_accepted_time_and_never_sinks() -> None:

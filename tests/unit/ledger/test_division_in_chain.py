@@ -12,7 +12,17 @@ from effectively_once.ledger.chain import TAIL_LIMIT, Held
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, Declaration, EpochRecord, Loss, Place, Ranges, Rows
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, ranges, record_of, taken
+from tests.unit.ledger.samples import (
+    LAYOUT,
+    WHEEL,
+    advanced,
+    declaration,
+    declared_in,
+    due_of,
+    ranges,
+    record_of,
+    taken,
+)
 
 
 def left(offset: int) -> dict[str, Place]:
@@ -23,30 +33,26 @@ def leaving(pinned: Declaration, where: dict[str, Place]) -> EpochRecord:
     return record_of(pinned).model_copy(update={"left": where})
 
 
-def due_of(held: Held) -> Declaration:
-    due = chain.repair(held.head)
-    assert due is not None
-    return due
-
-
 def ended(of: Ranges) -> Ranges:
     return {topic: {p: (end, end) for p, (_, end) in parts.items()} for topic, parts in of.items()}
 
 
-def divided(store: MemoryStore, parts: int = 0, epochs: int = 2) -> Held:
-    """Record so many epochs, then one that leaves rows, and so many parts that leave some, too."""
+def divided(store: MemoryStore, parts: int = 0, epochs: int = 2, given_up: int | None = None) -> Held:
+    """Record so many epochs, then one that leaves rows, and so many parts that leave some, too; one is abandoned."""
     held = advanced(store, taken(store), epochs)
     held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
     held = run(chain.record(LAYOUT, held, leaving(declaration(epochs), left(41))), store)
     for number in range(parts):
-        held = part(store, held, left(42 + number))
+        held = part(store, held, left(42 + number), abandoned=number == given_up)
     return held
 
 
-def part(store: MemoryStore, held: Held, where: dict[str, Place]) -> Held:
-    due = due_of(held)
-    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
-    return run(chain.record(LAYOUT, held, leaving(due, where)), store)
+def part(store: MemoryStore, held: Held, where: dict[str, Place], *, abandoned: bool = False) -> Held:
+    held = run(chain.declare(LAYOUT, held, due_of(held.head), None, 0), store)
+    if abandoned:
+        held = run(chain.abandon(LAYOUT, held), store)
+    due = declared_in(held)
+    return run(chain.record(LAYOUT, held, leaving(due, due.after if abandoned else where)), store)
 
 
 def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do_not_know() -> None:
@@ -58,7 +64,7 @@ def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do
 
 
 def test_what_comes_next_reads_the_same_ranges_consumes_nothing_and_closes_no_window() -> None:
-    due = due_of(divided(MemoryStore()))
+    due = due_of(divided(MemoryStore()).head)
     assert (due.epoch, due.repairs, due.after, due.reads) == (3, 2, left(41), ranges(2))
     assert due.ranges == ended(ranges(2))
     assert due.watermark_ms == due.previous_watermark_ms == declaration(2).watermark_ms
@@ -68,7 +74,7 @@ def test_what_comes_next_reads_the_same_ranges_consumes_nothing_and_closes_no_wi
 def test_every_part_reads_the_ranges_of_the_epoch_that_was_divided_until_nothing_is_left() -> None:
     store = MemoryStore()
     held = divided(store, parts=3)
-    due = due_of(held)
+    due = due_of(held.head)
     assert (due.epoch, due.repairs, due.after, due.reads) == (6, 5, left(44), ranges(2))
     held = part(store, held, {})
     assert chain.repair(held.head) is None
@@ -81,7 +87,7 @@ def test_every_part_reads_the_ranges_of_the_epoch_that_was_divided_until_nothing
 def test_what_an_epoch_reads_is_told_also_of_one_that_is_declared() -> None:
     store = MemoryStore()
     held = divided(store, parts=2)
-    due = due_of(held)
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     assert held.head.declared == due
     assert chain.input_of(held.head, due) == ranges(2)
@@ -99,7 +105,7 @@ def test_any_version_takes_a_rest_that_nobody_has_declared_and_then_no_other_one
     store = MemoryStore()
     held = divided(store)
     chain.same_version(held.head, "d" * 64, "here")
-    held = run(chain.declare(LAYOUT, held, due_of(held), None, 0), store)
+    held = run(chain.declare(LAYOUT, held, due_of(held.head), None, 0), store)
     chain.same_version(held.head, WHEEL, "here")
     with pytest.raises(VersionError, match="epoch 3 was declared by wheel aaaaaaaaaaaa, this is wheel dddddddddddd"):
         chain.same_version(held.head, "d" * 64, "here")
@@ -121,20 +127,45 @@ def test_what_came_to_a_shard_is_pinned_as_long_as_it_leaves_rows() -> None:
     came = {"0": Rows(rows=3, digest="1"), "1": Rows(rows=4, digest="2")}
     record = leaving(declaration(2), {"0": ("events", 0, 25), **left(41)}).model_copy(update={"came": came})
     held = run(chain.record(LAYOUT, held, record), store)
-    due = due_of(held)
+    due = due_of(held.head)
     assert due.came == came
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = run(chain.record(LAYOUT, held, leaving(due, left(50))), store)
-    assert due_of(held).came == {"1": came["1"]}
+    assert due_of(held.head).came == {"1": came["1"]}
 
 
-def test_a_rest_is_neither_abandoned_nor_given_up() -> None:
+def test_before_its_rest_is_taken_nothing_is_given_up() -> None:
     store = MemoryStore()
-    held = divided(store)
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
     with pytest.raises(ChainError, match="has to be repaired first"):
-        run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store)
-    held = run(chain.declare(LAYOUT, held, due_of(held), None, 0), store)
+        run(chain.give_up(LAYOUT, divided(store), loss, lineage="x", wheel_digest=WHEEL), store)
+
+
+def test_a_rest_that_is_abandoned_is_due_in_the_next_epoch_for_any_version() -> None:
+    """It reads nothing, closes no window, and leaves what it was to take."""
+    store = MemoryStore()
+    held = divided(store, parts=1)
+    due = due_of(held.head)
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    held = run(chain.abandon(LAYOUT, held), store)
+    pinned = held.head.declared
+    assert pinned is not None
+    assert (pinned.is_abandoned, pinned.is_rest, pinned.repairs, pinned.offsets) == (True, False, None, 0)
+    assert (chain.input_of(held.head, pinned), pinned.after) == (ended(ranges(2)), due.after)
+    assert run(chain.abandon(LAYOUT, held), store) == held
+    chain.same_version(held.head, "d" * 64, "here")
+    held = run(chain.record(LAYOUT, held, leaving(pinned, pinned.after)), store)
+    again = due_of(held.head)
+    assert (again.epoch, again.repairs, again.after, again.reads) == (5, 4, due.after, ranges(2))
+    assert (again.is_rest, again.is_abandoned, again.watermark_ms) == (True, False, due.watermark_ms)
+    chain.same_version(held.head, "d" * 64, "here")
+
+
+def test_what_an_operator_had_repaired_is_not_abandoned_though_it_is_divided() -> None:
+    store = MemoryStore()
+    held = divided(store)
+    due = due_of(held.head).model_copy(update={"shown": {"1": AsShown(rows=1)}})
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     with pytest.raises(ChainError, match="whose missing rows would be lost"):
         run(chain.abandon(LAYOUT, held), store)
 
@@ -148,10 +179,11 @@ def test_what_is_given_up_after_a_rest_takes_no_rest() -> None:
     assert (pinned.reads, pinned.after, pinned.repairs, pinned.is_abandoned) == ({}, {}, None, True)
 
 
-def test_the_divided_epoch_stays_in_head_while_others_take_its_rest() -> None:
+@pytest.mark.parametrize("given_up", [None, 3])
+def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: int | None) -> None:
     """However many they are: a batch of Spark is compared with its ranges, the watermark goes by all parts."""
     store = MemoryStore()
-    held = divided(store, parts=TAIL_LIMIT + 5, epochs=TAIL_LIMIT // 2)
+    held = divided(store, parts=TAIL_LIMIT + 5, epochs=TAIL_LIMIT // 2, given_up=given_up)
     first = TAIL_LIMIT // 2
     assert held.head.segments == ((0, first - 1),)
     assert held.head.tail[0].epoch == first

@@ -12,7 +12,7 @@ from effectively_once.ledger.chain import Held
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, Clock, Counts, Declaration, EpochRecord, Head, Loss, Ranges
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, record_of, taken
+from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, record_of, taken
 
 GONE: Ranges = {"events": {"0": (30, 37)}}
 """What follows three epochs of the samples: partition 0 ends at 30, partition 1 at 60."""
@@ -117,8 +117,7 @@ def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_i
     held = run(chain.record(LAYOUT, pinned, record_of(pinned.head.declared)), store)
     with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
         given_up(store, held, lost())
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = given_up(store, run(chain.record(LAYOUT, held, record_of(due)), store), lost())
     declared = held.head.declared

@@ -12,7 +12,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, EpochRecord, Head
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, ranges, record_of, taken
+from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, ranges, record_of, taken
 
 SHOWN = {"0": AsShown(rows=3, digest="1" * 32, bytes=99, key="counts/shown/0000/000000002-000001.arrow")}
 
@@ -46,8 +46,7 @@ def test_a_chain_without_repairs_has_no_field_that_older_versions_do_not_know() 
 def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment() -> None:
     store = MemoryStore()
     held = finished(store)
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = run(chain.record(LAYOUT, held, record_of(due)), store)
     head = chain.decoded(held.head.encoded(), "")
@@ -95,8 +94,7 @@ def test_what_is_decided_anew_has_a_name_of_its_own() -> None:
 def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_that_it_repairs() -> None:
     store = MemoryStore()
     held = finished(store)
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     ends = {topic: {p: (end, end) for p, (_, end) in parts.items()} for topic, parts in ranges(2).items()}
     assert (due.epoch, due.repairs, due.ranges, due.shown) == (3, 2, ends, SHOWN)
     assert due.watermark_ms == due.previous_watermark_ms == declaration(2).watermark_ms
@@ -114,8 +112,7 @@ def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_tha
 def test_the_watermark_after_a_repair_is_the_largest_time_of_both_epochs() -> None:
     store = MemoryStore()
     held = finished(store)
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     for latest, expected in ((None, 2000), (1500, 2000), (2500, 2500)):
         record = record_of(due).model_copy(update={"max_event_time_ms": latest})
@@ -143,8 +140,7 @@ def test_nothing_is_pinned_where_no_epoch_is_declared_or_by_a_stale_operator() -
 def test_an_epoch_that_repairs_another_is_not_abandoned() -> None:
     store = MemoryStore()
     held = finished(store)
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     before = held.head
     with pytest.raises(ChainError, match="epoch 3 repairs epoch 2, whose missing rows would be lost"):

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from effectively_once.ledger import chain, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
@@ -28,6 +30,7 @@ from effectively_once.sinks.publish import (
     publish,
 )
 from effectively_once.state import catalog
+from tests.unit.library.driven import driven
 from tests.unit.library.ledger_driver import (
     COUNTS,
     EPOCH_ROWS,
@@ -71,14 +74,7 @@ class MemoryShard:
         self.last = self.last or Mark(epoch, generation, 0, digest.EMPTY)
 
     def published(self, mark: Mark, rows: list[bytes], kept: Mark | None, owner: object) -> Published:
-        step = publish(mark, kept, self.name)
-        try:
-            request = next(step)
-            while True:
-                request = step.send(self._answer(request, rows, owner))
-        except StopIteration as end:
-            published: Published = end.value
-            return published
+        return driven(publish(mark, kept, self.name), lambda request: self._answer(request, rows, owner))
 
     def _answer(self, request: SinkRequest, rows: list[bytes], owner: object) -> SinkAnswer:
         match request:
@@ -146,6 +142,16 @@ class Clicks:
                 return driver
             epochs -= step == "published"
         raise AssertionError(last)
+
+    def interrupt(self, operation: Callable[[], object], after: int = 0) -> None:
+        """Let what an operator does end right before it publishes to the shard behind so many."""
+
+        def die(_: MemoryShard) -> None:
+            raise KeyboardInterrupt
+
+        list(self.shards.values())[after].meanwhile.append(die)
+        with pytest.raises(KeyboardInterrupt):
+            operation()
 
     @property
     def head(self) -> Head:

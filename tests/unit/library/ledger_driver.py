@@ -20,6 +20,7 @@ from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.state import catalog, merge
 from effectively_once.state import windows as state
+from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Count
 from effectively_once.state.deltas import Named, ShardDeltas
 from effectively_once.state.lateness import Windows
@@ -29,7 +30,7 @@ from tests.unit.library.names import ACCEPTED, DEAD_LETTER, GLOBAL_COUNTS, USER_
 TOPIC, WHEEL, SHARDS, EPOCH_ROWS, RECORD_MS = "events", "a" * 64, 2, 10, 100
 WINDOWS = Windows(1000, 1000)
 BOUND = {"topic": TOPIC, "shards": SHARDS, "window_ms": WINDOWS.length_ms, "lateness_ms": WINDOWS.lateness_ms}
-COUNTS, COUNTED = "counts", {"count": Count()}
+COUNTS, COUNTED = "counts", accumulators({"count": Count()}, pa.schema([]))
 COUNT = {"count": Count()}
 INLINE_BYTES = (0, 10_000)
 """By shard: the deltas of one are objects, those of the other travel in the record."""

@@ -42,12 +42,14 @@ from effectively_once.sinks.publish import (
     Published,
     ReadMark,
     SinkAnswer,
+    SinkRequest,
     publish,
 )
 from effectively_once.state import windows
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from tests.settings import pipeline_settings
+from tests.unit.library.driven import driven
 from tests.unit.library.listed_store import ListedStore
 
 SHARDS, TOPIC, OLD, MENDED = 2, "events", "a" * 64, "b" * 64
@@ -96,25 +98,24 @@ class MemorySink:
         table = isinstance(rows, pa.Table)
         content = Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows)) if table else described(rows)
         step, owner = publish(Mark(number, generation, content.rows, content.digest), None, str(self)), object()
-        answer: SinkAnswer = None
-        try:
-            request = next(step)
-            while True:
-                match request:
-                    case Open():
-                        self.owner = owner
-                    case EndHanging():
-                        answer = False
-                    case ReadMark():
-                        answer = self.last
-                        self.open(number)
-                    case Commit() if self.owner is not owner:
-                        answer = Committed.FENCED
-                    case Commit(mark):
-                        self.last, self.log[number], answer = mark, rows, Committed.YES
-                request = step.send(answer)
-        except StopIteration as end:
-            return content, end.value
+
+        def answer(request: SinkRequest) -> SinkAnswer:
+            match request:
+                case Open():
+                    self.owner = owner
+                    return None
+                case EndHanging():
+                    return False
+                case ReadMark():
+                    last = self.last
+                    self.open(number)
+                    return last
+                case Commit(mark) if self.owner is owner:
+                    self.last, self.log[number] = mark, rows
+                    return Committed.YES
+            return Committed.FENCED
+
+        return content, driven(step, answer)
 
     def mark(self) -> Mark | None:
         return self.last

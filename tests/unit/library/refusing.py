@@ -12,16 +12,14 @@ import pyarrow as pa
 
 from effectively_once import Pipeline
 from effectively_once.epoch import epoch
-from effectively_once.epoch.rows import empty
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import RefusedRowsError
 from effectively_once.ledger.records import Delta, Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.publish import Published
 from effectively_once.state.deltas import Named
-from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import declaration
+from tests.unit.library import one_epoch
 
 NUMBERS = itertools.count()
 Constraint = Callable[[list[dict[str, Any]]], dict[int, str]]
@@ -40,9 +38,7 @@ class Place:
     real: dict[str, Any] = field(default_factory=dict)
 
     def step(self, pipeline: Pipeline, name: str, number: int, named: Any, **pinned: Any) -> ShardStep:
-        made = pipeline_settings(pipeline=self.name, database="postgresql://h:1/d", **pipeline.defaults)
-        wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
-        task = EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", named or {})
+        task = one_epoch.Place(name=self.name).task(pipeline, number, named, **pinned)
 
         def opened(sink: str, shard: int, _: Any) -> Any:
             return self.real.get(sink) or _Sink(self, sink)
@@ -96,12 +92,7 @@ class _Sink:
 
 def table(pipeline: Pipeline, *rows: dict[str, Any]) -> pa.Table:
     """Make rows of shard 0 as they come where tables are tried: each has its value."""
-    defaults = {"topic": "t", "partition": 0, "event_time_ms": 5, "user": "ann", "amount": 1, "shard": 0}
-    whole = [
-        {**defaults, "offset": number, "id": f"i{number}", "reason": None, "value": f"v{number}".encode(), **row}
-        for number, row in enumerate(rows)
-    ]
-    return pa.Table.from_pylist(whole, empty(pipeline).schema)
+    return one_epoch.table([{"value": f"v{number}".encode(), **row} for number, row in enumerate(rows)], pipeline)
 
 
 def letters(place: Place) -> list[dict[str, Any]]:

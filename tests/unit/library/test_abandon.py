@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -13,7 +12,6 @@ from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Put
 from effectively_once.ledger.records import Rows
-from effectively_once.operate import life_cycle
 from effectively_once.operate.abandon.abandon import abandon
 from effectively_once.operate.abandon.abandonment import kinds, published_to
 from effectively_once.pipeline.job import Job
@@ -134,13 +132,7 @@ def test_an_interrupted_one_goes_on_when_it_is_run_again(after: int) -> None:
     """Wherever it ended: what it published before is empty, and so is what it publishes now."""
     clicks = Clicks()
     clicks.until("first", "decided 0", 4)
-
-    def die(_: MemoryShard) -> None:
-        raise KeyboardInterrupt
-
-    list(clicks.shards.values())[after].meanwhile.append(die)
-    with pytest.raises(KeyboardInterrupt):
-        clicks.abandonment().carry_out(clicks.declared)
+    clicks.interrupt(lambda: clicks.abandonment().carry_out(clicks.declared), after)
     assert clicks.declared.is_abandoned, "whoever starts now can publish nothing else"
     clicks.abandonment().refuse_what_is_visible(clicks.declared)
     clicks.abandonment().carry_out(clicks.declared)
@@ -270,14 +262,3 @@ def test_of_a_pipeline_whose_state_is_sparks_nothing_is_abandoned() -> None:
     job = SimpleNamespace(settings=pipeline_settings(), pipeline=SimpleNamespace(stateful=object()))
     with pytest.raises(ControlError, match="is repeated with Spark's batch"):
         abandon(job, print)  # type: ignore[arg-type]
-
-
-def test_the_command_does_nothing_unless_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr(life_cycle, "abandon", lambda *_, yes: asked.append(yes))
-    for arguments in (["abandon", "s.json"], ["abandon", "s.json", "--yes"]):
-        parser = argparse.ArgumentParser()
-        life_cycle.add_to(parser.add_subparsers(required=True))
-        given = parser.parse_args(arguments)
-        assert given.command("job", given) == 0
-    assert asked == [False, True]

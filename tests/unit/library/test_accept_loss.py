@@ -16,7 +16,7 @@ from effectively_once.operate.backup.place import Place
 from effectively_once.operate.backup.restore import restore
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.library.abandoned_clicks import LAYOUT, MENDED, Clicks, MemoryShard
+from tests.unit.library.abandoned_clicks import LAYOUT, MENDED, Clicks
 from tests.unit.library.ledger_driver import EPOCH_ROWS, TOPIC
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
@@ -52,13 +52,7 @@ def test_the_next_driver_goes_on_behind_it_and_every_sink_has_its_empty_epoch(ep
 def test_interrupted_any_driver_finishes_it_over_nothing(after: int) -> None:
     clicks = Clicks()
     clicks.start("first").run(3)
-
-    def die(_: MemoryShard) -> None:
-        raise KeyboardInterrupt
-
-    list(clicks.shards.values())[after].meanwhile.append(die)
-    with pytest.raises(KeyboardInterrupt):
-        clicks.abandonment().give_up(2, loss(3), MENDED)
+    clicks.interrupt(lambda: clicks.abandonment().give_up(2, loss(3), MENDED), after)
     assert (clicks.declared.lost, clicks.declared.abandoned) == (loss(3), True)
     clicks.abandonment().carry_out(clicks.declared)
     assert (clicks.head.declared, clicks.head.tail[-1].lost) == (None, loss(3))
@@ -201,13 +195,7 @@ def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypat
 def test_the_command_finishes_what_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     clicks = Clicks()
     clicks.start("first").run(3)
-
-    def die(_: MemoryShard) -> None:
-        raise KeyboardInterrupt
-
-    next(iter(clicks.shards.values())).meanwhile.append(die)
-    with pytest.raises(KeyboardInterrupt):
-        carry_out(monkeypatch, clicks, 37)
+    clicks.interrupt(lambda: carry_out(monkeypatch, clicks, 37))
     pinned = clicks.declared.lost
     assert carry_out(monkeypatch, clicks, 37)[-1] == "epoch 3 records the loss; the next driver begins behind it"
     assert (clicks.head.declared, clicks.head.tail[-1].lost) == (None, pinned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import cycle
 
 import pytest
@@ -245,13 +244,6 @@ def test_output_below_the_floor_can_be_left_out() -> None:
     rows = rows_of(again)
     assert (rows.first, rows.last) == (floor, 11)
     assert counts_of(rows) == [row for row in global_counts(12) if row[0] >= floor]
-
-
-def test_the_manifest_is_json_that_others_can_read() -> None:
-    kept = MemoryStore()
-    taken(stored(3), kept)
-    told = json.loads(kept.objects[MANIFEST])
-    assert (told["format"], told["pipeline"], json.loads(told["head"])["last_recorded"]) == (1, "clicks", 2)
 
 
 def test_what_a_step_recorded_for_the_declared_epoch_is_copied_and_for_others_not() -> None:

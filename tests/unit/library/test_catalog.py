@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -36,36 +34,6 @@ def _folded(*deltas: list[tuple[str, int]]) -> Catalog:
 def _new(known: Catalog, *ids: str) -> list[bool]:
     new: list[bool] = known.decide(pa.array(ids, pa.string())).tolist()
     return new
-
-
-def test_of_two_copies_in_one_epoch_the_first_wins() -> None:
-    assert _new(Catalog(WINDOWS), "a", "b", "a", "c", "a", "b") == [True, True, False, True, False, False]
-
-
-def test_a_copy_of_an_earlier_epoch_is_dropped_and_nothing_else_is() -> None:
-    assert _new(_folded([("a", 1)], [("b", 250)]), "a", "A", "aa", "", "b") == [False, True, True, True, False]
-
-
-def test_a_copy_whose_time_was_changed_is_still_a_copy() -> None:
-    known = _folded([("a", 10)])
-    known.fold(_delta([("b", 900)]))
-    # The row's own window would be another one: the decision is by id alone, over every live window.
-    assert _new(known, "a") == [False]
-
-
-def test_deciding_changes_nothing_so_a_repeat_decides_the_same() -> None:
-    known = _folded([("a", 1)])
-    assert _new(known, "a", "b") == _new(known, "a", "b") == [False, True]
-    assert len(known) == 1
-
-
-def test_an_id_leaves_when_its_window_closes_and_not_before() -> None:
-    known = _folded([("a", 0), ("b", 99), ("c", 100)])
-    for watermark_ms, live in ((None, 3), (149, 3), (150, 1), (249, 1), (250, 0)):  # window end + 50
-        known.expire(watermark_ms)
-        assert len(known) == live, watermark_ms
-        assert _new(known, "a", "c") == [live < 3, live < 1]
-    # By then the copy is late by its own time and does not get here.
 
 
 @pytest.mark.parametrize("closed", range(11))
@@ -130,15 +98,6 @@ def test_a_worker_that_folded_from_an_older_floor_decides_the_same() -> None:
     for known in (kept, anew):
         known.expire(450)
     assert _new(kept, "a", "b") == _new(anew, "a", "b") == [True, False]
-
-
-def test_each_row_is_counted_once() -> None:
-    known = _folded([("a", 1), ("b", 1)])
-    _new(known, "a", "c", "c", "d", "a")
-    counted = known.summary()
-    assert (counted["looked_up"], counted["duplicates"]) == (5, 3)
-    assert counted["surely_new"] + counted["false_positives"] == 2
-    assert json.loads(json.dumps(counted)) == counted
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ def test_an_id_takes_24_bytes_beside_its_own(epochs: int) -> None:
         known.fold(_delta(epoch * 5_000, 5_000, epoch))
         known.settle()
     counted = known.summary()
+    assert json.loads(json.dumps(counted)) == counted, "the log has it"
     assert counted["live"] == epochs * 5_000
     assert counted["bytes"] / counted["live"] <= ID_BYTES + BESIDE_ID
 

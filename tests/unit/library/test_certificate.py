@@ -54,6 +54,22 @@ def test_a_window_is_judged_by_the_epoch_that_closed_it(
 
 
 @pytest.mark.parametrize(
+    ("pinned", "verdict", "released"),
+    [
+        (Clock(shown={"t": {"0": 90}}, forced_ms=150), "released", ("t/0",)),
+        (Clock(shown={"t": {"0": 150}}, sources={"gate": 90}, forced_ms=150), "released", ("gate",)),
+        (Clock(sources={"gate": 150, "b": 90}, released=("b",), forced_ms=150), "released", ("b", "t/0")),
+        (Clock(shown={"t": {"0": 150}}, sources={"gate": 150}, forced_ms=150), "complete", ()),
+    ],
+)
+def test_a_window_that_was_closed_for_what_was_held_names_who_was_left_behind(
+    pinned: Clock, verdict: str, released: tuple[str, ...]
+) -> None:
+    found = certify(0, None, pinned)
+    assert (found.verdict, found.released) == (verdict, released)
+
+
+@pytest.mark.parametrize(
     ("start_ms", "at_ms", "verdict", "lost"),
     [(0, 50, "complete", 0), (100, 150, "lost", 7), (100, 99, "complete", 0), (200, 250, "open", 7)],
 )

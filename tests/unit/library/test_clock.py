@@ -9,6 +9,7 @@ import pytest
 from effectively_once.driver import clock
 from effectively_once.ledger import chain
 from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Times
+from tests.unit.ledger.samples import due_of
 
 Spans = dict[str, tuple[int, int]]
 
@@ -141,8 +142,7 @@ def test_one_that_repairs_knows_what_the_epoch_before_has_shown() -> None:
     run = Run()
     run.epoch({"0": 100, "1": 90})
     shown = record(declared(1, 90, clock.next_clock(run.head, {}), {"0": (1, 2), "1": (1, 2)}), {"t": {"0": 400}})
-    due = chain.repair(head(*run.head.tail, shown.model_copy(update={"shown": {"0": {}}})))
-    assert due is not None
+    due = due_of(head(*run.head.tail, shown.model_copy(update={"shown": {"0": {}}})))
     assert due.clock == Clock(shown={"t": {"0": 400, "1": 90}})
 
 

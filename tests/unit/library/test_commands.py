@@ -11,7 +11,7 @@ from effectively_once.__main__ import main
 from effectively_once.errors import SettingsError
 from effectively_once.operate.backup.backup_manifest import BackupError
 from effectively_once.operate.create import create
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.settings import REQUIRED
 
 

@@ -12,12 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger import chain
-from effectively_once.ledger.objects import Delete, Put, Request, Step, run
+from effectively_once.ledger.objects import Delete, Put, Request, Step
 from effectively_once.ledger.records import Head
-from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.place import Place
-from effectively_once.operate.backup.restore import restore
 from effectively_once.operate.retention.compaction import (
     Compactable,
     Compaction,
@@ -32,7 +28,8 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.reader import PublishedRows
-from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library import backups
+from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
 from tests.unit.library.test_reader import counts_of, rewritten, rows_of
@@ -78,10 +75,6 @@ def compacted(store: AgedStore) -> Compactable:
     there = work.find()
     work.carry_out(there)
     return there
-
-
-def head_of(store: MemoryStore) -> Head:
-    return run(chain.read(LAYOUT), store)
 
 
 def manifests(store: AgedStore) -> list[str]:
@@ -323,9 +316,8 @@ def test_a_driver_that_was_replaced_and_publishes_into_a_span_is_refused_or_show
 
 def taken(source: AgedStore, **how: bool) -> AgedStore:
     """Back up, and restore into an empty store."""
-    place, again = Place(MemoryStore(), "memory"), AgedStore()
-    Backup(source, LAYOUT, place, [GLOBAL_COUNTS]).take(**how)
-    restore(place, again, LAYOUT)
+    again = AgedStore()
+    again.objects.update(backups.restored(backups.taken(source, None, **how)).objects)
     return again
 
 

@@ -14,14 +14,11 @@ from effectively_once.ledger.records import Head
 from effectively_once.operate.retention.compaction import emptied, found_in, written
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds
-from tests.model import checks
 from tests.model.at import LAYOUT, At
-from tests.model.driver import Driver
-from tests.model.explore import Exploration, Explored, Game
+from tests.model.beside import explored_beside
+from tests.model.explore import Explored
 from tests.model.outputs import FILES
-from tests.model.outside import Claims, Row
-from tests.model.places import Places
-from tests.model.rules import Pipeline, Rules
+from tests.model.rules import Pipeline
 from tests.model.world import Names, Step, World
 
 # The floor passes the first epoch when the fourth is declared.
@@ -70,24 +67,7 @@ def _as_read(world: World) -> World:
 
 
 def _explored(group: Group) -> Explored:
-    a, b, finisher = (Places(Driver(name, 1, PIPELINE, Rules()).phase, At()) for name in "ABF")
-    expected = tuple({identity for identity, _ in PIPELINE.input})
-
-    def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
-        return checks.wrong(world, rows) or checks.mark_outside(_as_read(world))
-
-    def ended(world: World, how: str) -> str | None:
-        return checks.incomplete(_as_read(world), expected) if how == "done" else f"recovery ended as {how}"
-
-    game = Game(
-        world=World(shards=(None,)),
-        claims=Claims(checks.owner, lambda world: checks.visible(_as_read(world)), wrong, checks.changed),
-        drivers=(a, b),
-        finisher=finisher,
-        ended=ended,
-        beside=Places(lambda at: _compact(group, at), At(phase="start")),
-    )
-    return Exploration(game).run()
+    return explored_beside(PIPELINE, lambda at: _compact(group, at), _as_read)
 
 
 def test_what_is_shown_stays_whatever_compaction_does_beside_drivers() -> None:

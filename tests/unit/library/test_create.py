@@ -132,35 +132,37 @@ def test_other_errors_end_the_wait_at_once() -> None:
     assert len(seen) == 1
 
 
+def found(partitions: int, *more: Any, **how: Any) -> Found:
+    return Found(partitions, frozenset(range(partitions)), *more, **how)
+
+
+ROWS, MARKS = Topic("clicks.accepted", 3, takes=2_000_000), Topic("clicks.accepted.progress", 3, compacted=True)
+
+
 @pytest.mark.parametrize(
-    ("topic", "found", "error", "said"),
+    ("topic", "there", "error", "said"),
     [
-        (Topic("events", 4, source=True), Found(3, frozenset(range(3))), SourceError, "3 partitions, asked for are 4"),
-        (Topic("clicks.accepted", 3), Found(5, frozenset(range(5))), SinkError, "5 partitions, asked for are 3"),
+        (Topic("events", 4, source=True), found(3), SourceError, "3 partitions, asked for are 4"),
+        (ROWS, found(5), SinkError, "5 partitions, asked for are 3"),
+        (MARKS, found(3, "delete"), SinkError, "cleanup.policy=delete"),
         (
-            Topic("clicks.accepted.progress", 3, compacted=True),
-            Found(3, frozenset(range(3)), "delete"),
-            SinkError,
-            "cleanup.policy=delete",
-        ),
-        (
-            Topic("clicks.accepted.progress", 3, compacted=True),
-            Found(3, frozenset(range(3)), "compact,delete"),
+            MARKS,
+            found(3, "compact,delete"),
             SinkError,
             "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
         ),
         (
-            Topic("clicks.accepted", 3, takes=2_000_000),
-            Found(3, frozenset(range(3)), record_bytes=1_999_999),
+            ROWS,
+            found(3, record_bytes=1_999_999),
             SinkError,
             "may have 2,000,000 .*--topic clicks.accepted --add-config max.message.bytes=2000000",
         ),
     ],
 )
-def test_another_shape_is_refused(topic: Topic, found: Found, error: type[PipelineError], said: str) -> None:
+def test_another_shape_is_refused(topic: Topic, there: Found, error: type[PipelineError], said: str) -> None:
     """A topic that exists is never changed."""
     broker = MemoryBroker()
-    broker.known[topic.name] = found
+    broker.known[topic.name] = there
     with pytest.raises(error, match=said):
         repeated(lambda: step(broker, [topic], 1))
     assert broker.made == []
@@ -200,15 +202,15 @@ def refusal(code: str) -> S3Error:
 def test_bucket_is_made_once() -> None:
     """With the folder of event logs only when that is asked for."""
     store = MemoryStore()
-    make_bucket(store, "b", event_log=False)
-    make_bucket(store, "b", event_log=True)
+    make_bucket(store, "b")
+    make_bucket(store, "b", EVENT_LOG)
     assert (store.made, store.objects) == (1, [("b", EVENT_LOG)])
 
 
 def test_a_bucket_that_somebody_else_just_made_is_as_good() -> None:
     """And its folder is made all the same."""
     store = MemoryStore(errors={"make_bucket": refusal("BucketAlreadyOwnedByYou")})
-    make_bucket(store, "b", event_log=True)
+    make_bucket(store, "b", EVENT_LOG)
     assert store.objects == [("b", EVENT_LOG)]
 
 
@@ -216,14 +218,14 @@ def test_a_bucket_that_somebody_else_just_made_is_as_good() -> None:
 def test_refused_credentials_are_named(call: str) -> None:
     """They do not become right by waiting."""
     with pytest.raises(AccessError, match=r"InvalidAccessKeyId.*AWS_ACCESS_KEY_ID"):
-        make_bucket(MemoryStore(errors={call: refusal("InvalidAccessKeyId")}), "b", event_log=True)
+        make_bucket(MemoryStore(errors={call: refusal("InvalidAccessKeyId")}), "b", EVENT_LOG)
 
 
 @pytest.mark.parametrize("error", [urllib3.exceptions.HTTPError("refused"), refusal("SlowDown")])
 def test_a_store_that_starts_is_waited_for(error: Exception) -> None:
     """No answer, and answers that ask for patience."""
     with pytest.raises(NotYetError):
-        make_bucket(MemoryStore(errors={"bucket_exists": error}), "b", event_log=False)
+        make_bucket(MemoryStore(errors={"bucket_exists": error}), "b")
 
 
 def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,11 +68,6 @@ def test_a_record_that_was_cut_is_told_by_its_size_and_digest() -> None:
     assert json.loads(found.line()) == json.loads(written(value))
 
 
-def test_a_tombstone_stays_null_and_is_not_an_empty_text() -> None:
-    assert json.loads(written(None))["value"] is None
-    assert json.loads(written(b""))["value"] == ""
-
-
 def test_a_line_shows_text_as_it_is() -> None:
     """A person reads it: letters are not told by their numbers."""
     assert '"value": "é😀"' in DeadLetter("bad_time", None, "é😀".encode(), 3, ("clicks", 2, 9)).line()

@@ -14,6 +14,7 @@ from effectively_once.ledger import digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Delta
 from effectively_once.state import catalog, windows
+from effectively_once.state.accumulators import accumulators
 from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded
 from effectively_once.state.merge import take_in
 from tests.unit.ledger.memory_store import MemoryStore
@@ -119,10 +120,14 @@ def test_an_object_without_a_column_is_named_by_those_who_only_digest_it(asked: 
 
 def test_windows_that_sum_nothing_have_no_largest_sum() -> None:
     """Older versions refuse the field."""
-    delta = pa.table({"key": ["ann"], "window_start_ms": [0], "n": [7]}, schema=windows.schema(["n"]))
-    for value in (Count(), Min("n"), Max("n")):
-        assert windows.largest(delta, {"n": value}) is None
-    assert windows.largest(delta, {"n": Sum("n")}) == 7
+    columns = pa.schema([("n", pa.int64())])
+    counted, least, most, summed = (
+        accumulators({"n": value}, columns) for value in (Count(), Min("n"), Max("n"), Sum("n"))
+    )
+    delta = pa.table({"key": ["ann"], "window_start_ms": [0], "n": [7]}, schema=windows.schema(summed))
+    for values in (counted, least, most):
+        assert windows.largest(delta, values) is None
+    assert windows.largest(delta, summed) == 7
 
 
 def test_the_digest_of_no_rows_is_that_of_none_in_both_forms() -> None:

@@ -17,7 +17,9 @@ from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord
-from tests.unit.library.broken_epochs import SIZE, assert_exact, broken, kill, mend, records
+from effectively_once.operate.abandon.abandonment import kinds, published_to, recorded
+from tests.unit.ledger.samples import due_of
+from tests.unit.library.broken_epochs import SIZE, assert_exact, assert_goes_on, broken, kill, mend, records
 from tests.unit.library.one_epoch import Place, table
 from tests.unit.library.orders_world import MENDED, Killed, World
 
@@ -105,19 +107,6 @@ def test_parts_are_what_plain_python_makes_of_them_in_whatever_order_rows_come(
         pinned = {"repairs": 3, "reads": {"t": {"0": (0, 40)}}, "after": {"0": part.left}, "came": {"0": part.came}}
 
 
-def test_partitions_are_taken_one_after_the_other() -> None:
-    given = rows_of([10] * 6)
-    given = given.set_column(given.schema.get_field_index("partition"), "partition", pa.array([1, 0] * 3, pa.int32()))
-    part = part_of(given, 2, 3, bytes_max=40)
-    assert list(zip(part.rows["partition"].to_pylist(), part.rows["offset"].to_pylist(), strict=True)) == [
-        (0, 1),
-        (0, 3),
-        (0, 5),
-        (1, 0),
-    ]
-    assert part.left == ("t", 1, 2)
-
-
 def test_values_of_refused_records_count_as_text_and_the_topics_name_does_not() -> None:
     refused = rows_of([1]).drop_columns(["id", "text", "reason", "value"])
     for name, kind, value in (
@@ -188,8 +177,7 @@ def test_input_that_is_not_whole_is_divided_by_nobody() -> None:
 def test_what_is_divided_comes_to_the_same_as_what_is_not(seed: int, bytes_max: int) -> None:
     """Copies and late records are told alike, windows close with all rows, counts add up."""
     world = divided(seed, bytes_max)
-    world.driver().run(8)
-    assert_exact(world)
+    assert_goes_on(world, epochs=8)
     parts = [record for record in history(world) if record.repairs is not None]
     assert len(parts) >= 8, "nothing was divided"
     assert all(record.watermark_ms == record.previous_watermark_ms for record in parts)
@@ -211,8 +199,7 @@ def test_whichever_part_its_driver_died_in_whoever_comes_next_divides_alike(afte
     with pytest.raises(Killed):
         _next(world, dead, part)
     mend(world)
-    world.driver().run(5)
-    assert_exact(world)
+    assert_goes_on(world, epochs=5)
 
 
 def _next(world: World, driver: Any, part: int) -> None:
@@ -222,8 +209,7 @@ def _next(world: World, driver: Any, part: int) -> None:
     pinned = driver.declare()
     for _ in range(part):
         driver.finish(pinned)
-        due = chain.repair(driver.held.head)
-        assert due is not None, "the epoch has fewer parts"
+        due = due_of(driver.held.head)
         driver.held = run(chain.declare(world.layout, driver.held, due, None, driver.live.floor(due)), world.store)
         pinned = due
     for place, sink in world.sinks.items():
@@ -240,8 +226,7 @@ def test_a_driver_with_another_bound_repeats_what_is_declared_by_that_of_the_dec
         dead.finish(dead.declare())
     mend(world)
     world.bytes_max = 10_000
-    world.driver().run(5)
-    assert_exact(world)
+    assert_goes_on(world, epochs=5)
 
 
 def test_of_ids_that_are_others_in_each_attempt_no_row_is_lost_or_doubled() -> None:
@@ -257,8 +242,7 @@ def test_of_ids_that_are_others_in_each_attempt_no_row_is_lost_or_doubled() -> N
     with pytest.raises(SinkError, match="others when its epoch was divided"):
         driver.take_rest()
     assert world.visible() == shown
-    world.driver().run(5)
-    assert_exact(world)
+    assert_goes_on(world, epochs=5)
 
 
 def _turned(rows: pa.Table) -> pa.Table:
@@ -273,9 +257,35 @@ def test_another_version_takes_the_rest_of_what_its_shards_know() -> None:
     old = world.driver()
     old.finish(old.declare())
     assert history(world)[-1].left
-    world.driver(MENDED).run(7)
-    assert_exact(world)
+    assert_goes_on(world, MENDED, epochs=7)
     assert {record.wheel_digest for record in history(world)[1:]} == {MENDED}
+
+
+@pytest.mark.parametrize("by", ["operator", "driver"])
+def test_a_rest_that_fails_in_every_repeat_is_abandoned_and_a_mended_version_takes_it(by: str) -> None:
+    """Whoever publishes the abandoned epoch over nothing records that its rest is still due."""
+    world = divided()
+    old = world.driver()
+    old.finish(old.declare())
+    due = due_of(old.held.head)
+    old.held = run(chain.declare(world.layout, old.held, due, None, old.live.floor(due)), world.store)
+    held = run(
+        chain.abandon(world.layout, run(chain.take_over(world.layout, "operator", {}), world.store)), world.store
+    )
+    if by == "operator":
+        pinned = world.declared
+        for name, shard in world.sinks:
+            world.sinks[name, shard].publish(pinned.epoch, held.head.generation, _nothing(world, name))
+        for name in world.pipeline.file_sinks:
+            world.manifests(name).publish_staged(pinned.epoch, held.head.generation, [])
+        record = recorded(pinned, held.head.generation, published_to(world.pipeline, 2), kinds(world.pipeline))
+        run(chain.record(world.layout, held, record), world.store)
+    assert_goes_on(world, MENDED, epochs=7)
+    assert [record.is_abandoned for record in history(world)[:4]] == [False, True, False, False]
+
+
+def _nothing(world: World, name: str) -> Any:
+    return world.pipeline.schema_of(name).empty_table() if name in world.pipeline.tables else []
 
 
 def test_a_replaced_driver_that_goes_on_shows_the_same_part() -> None:
@@ -305,7 +315,6 @@ def test_an_epoch_that_an_operator_had_finished_as_shown_is_divided_where_it_sho
     small = head.declared.model_copy(update={"bytes_max": BYTES})
     new = held.head.model_copy(update={"declared": small, "sequence": held.head.sequence + 1})
     run(chain._commit(world.layout, held, new), world.store)
-    world.driver().run(8 - 4)
-    assert_exact(world)
+    assert_goes_on(world, epochs=8 - 4)
     parts = [record for record in history(world) if record.repairs is not None]
     assert any(record.left for record in parts), "the repair was not divided"

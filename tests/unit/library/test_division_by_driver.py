@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from effectively_once.driver import control
+from effectively_once.driver.driver import _owes_rows
 from effectively_once.epoch import rows
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import SHARD_BYTES, Ranges
+from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import SIZE, assert_exact
 from tests.unit.library.orders_world import MENDED, TOPIC, World
 from tests.unit.library.test_division import BYTES, divided, history
@@ -90,7 +94,7 @@ def test_a_driver_that_stops_between_two_parts_leaves_the_rest_to_the_next_one()
 
 
 def test_the_rest_is_declared_by_who_takes_it() -> None:
-    """With its version, its bound, and the tables that it finds."""
+    """With its version, what that runs on, its bound, and the tables that it finds."""
     world = divided()
     first = reading(world)
     first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
@@ -100,9 +104,21 @@ def test_the_rest_is_declared_by_who_takes_it() -> None:
     second = MemoryDriver(world, MENDED)
     second.recover()
     rest = history(world)[1:]
-    assert [(record.wheel_digest, record.settings_digest, record.bytes_max) for record in rest] == [
-        (MENDED, second.job.digest, None)
+    assert [(record.wheel_digest, record.runtime, record.settings_digest, record.bytes_max) for record in rest] == [
+        (MENDED, second.runtime, second.job.digest, None)
     ]
+    assert second.runtime != first.runtime == history(world)[0].runtime
+
+
+def test_a_rest_that_an_abandoned_epoch_leaves_once_more_is_owed() -> None:
+    world = divided()
+    first = reading(world)
+    first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
+    first._batch(batch(0), 0)
+    first._record()
+    due = due_of(first.head)
+    held = run(chain.declare(world.layout, first._held, due, None, 0), world.store)
+    assert _owes_rows(run(chain.abandon(world.layout, held), world.store).head)
 
 
 def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:

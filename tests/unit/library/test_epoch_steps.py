@@ -151,15 +151,15 @@ def test_totals_of_several_shards_come_to_one_row_a_window() -> None:
     told = {"kind": "shard", "shard": 0, "note": "{}"}
     other = {"kind": "total", "of": "per_id", "key": "", "window_start_ms": 0, "v0": 50}
     rows = [total(100, 1, 5, 5, 5), total(0, 2, 7, 3, 4), noise, told, other, total(0, 3, -9, -6, 8)]
-    found, wide = epoch.totals_of(TOTALS, pa.Table.from_pylist(rows, epoch.between(PIPELINE)))
+    found, wide = epoch.totals_of(PIPELINE, TOTALS, pa.Table.from_pylist(rows, epoch.between(PIPELINE)))
     assert wide == []
     assert found.to_pylist() == [
         {"window_start_ms": 0, "n": 5, "sum": -2, "least": -6, "most": 8},
         {"window_start_ms": 100, "n": 1, "sum": 5, "least": 5, "most": 5},
     ]
-    assert found.schema.equals(TOTALS.totals_schema)
-    none, _ = epoch.totals_of(TOTALS, epoch.between(PIPELINE).empty_table())
-    assert (none.num_rows, none.schema.equals(TOTALS.totals_schema)) == (0, True)
+    assert found.schema.equals(TOTALS.totals_schema(PIPELINE.given))
+    none, _ = epoch.totals_of(PIPELINE, TOTALS, epoch.between(PIPELINE).empty_table())
+    assert (none.num_rows, none.schema.equals(TOTALS.totals_schema(PIPELINE.given))) == (0, True)
 
 
 MOST = 2**63 - 1
@@ -211,7 +211,7 @@ def test_a_sum_beyond_64_bits_is_a_dead_letter_of_the_epoch_that_closes_its_wind
         found = place.aggregate(more, number=1, named=named, **CLOSING)
         results = [tuple(row.values()) for row in place.published["per_user", 0].to_pylist()]
         assert results == [("bob", 0, 3, MOST - 5, -10, MOST), ("cem", 0, 1, 7, 7, 7)]
-        totals, wide = epoch.totals_of(TOTALS, found)
+        totals, wide = epoch.totals_of(PIPELINE, TOTALS, found)
         total = {"window_start_ms": 0, "n": 6, "sum": 3 * MOST + 2, "least": -10, "most": MOST}
         assert totals.to_pylist() == [{**total, "sum": None}]
         assert wide == [total]
@@ -225,7 +225,7 @@ def test_a_total_beyond_64_bits_is_null_and_the_results_that_it_is_of_are_publis
     named = decided(place.aggregate(carried), "per_user", 0)
     more, _ = place.dedup(table([]), number=1, named=named, **CLOSING)
     assert place.published[DEAD_LETTER, 0] == []
-    totals, wide = epoch.totals_of(TOTALS, place.aggregate(more, number=1, named=named, **CLOSING))
+    totals, wide = epoch.totals_of(PIPELINE, TOTALS, place.aggregate(more, number=1, named=named, **CLOSING))
     assert place.published["per_user", 0]["sum"].to_pylist() == [MOST, MOST]
     assert (totals["sum"].to_pylist(), [row["sum"] for row in wide]) == ([None], [2 * MOST])
 

@@ -14,6 +14,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, body_of, create_once, run
 from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog, merge, windows
+from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Count
 from effectively_once.state.catalog import Catalog
 from effectively_once.state.deltas import Folder, Named, ShardDeltas
@@ -114,7 +115,7 @@ def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> N
     assert _new(past.before(9, folder), "id-6") == [False]
 
 
-VALUES = {"count": Count()}
+VALUES = accumulators({"count": Count()}, pa.schema([]))
 
 
 @dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -12,9 +14,9 @@ from structlog.testing import capture_logs
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import digest, former_digest
 from effectively_once.sinks import hanging, markers
+from effectively_once.sinks.ending import Hanging
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import ShardAddress
-from effectively_once.sinks.markers import Hanging
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 3)
@@ -34,6 +36,8 @@ class World:
         before: rows of the last epoch that is visible.
         rows: of the transaction that was left open, where they were written.
         marks: last marks, written and visible.
+        half: what was said of what was ended last.
+        meanwhile: what somebody else does before anything is ended.
 
     """
 
@@ -47,15 +51,23 @@ class World:
     ended: list[tuple[str, bool]] = field(default_factory=list)
     asked: int = 0
     refuses: int | None = None
+    half: bool | None = None
+    meanwhile: Callable[[], None] | None = None
 
     def find(self, address: ShardAddress) -> list[Hanging]:
         assert address == SHARD
         # As the broker happens to tell them.
         return [Hanging(topic, 5, 6, 7, 40) for topic in reversed(self.open)]
 
-    def write(self, address: ShardAddress, found: Hanging, *, commit: bool) -> None:
+    def write(self, address: ShardAddress, found: list[Hanging], *, commit: bool, half: bool) -> bool:
         assert address == SHARD
-        self.ended.append((found.topic, commit))
+        self.half = half
+        if (meanwhile := self.meanwhile) is not None:
+            self.meanwhile = None
+            meanwhile()
+            return False
+        self.ended += [(each.topic, commit) for each in found]
+        return True
 
     def read_from(self, address: ShardAddress, start: int, timeout_s: float) -> list[bytes]:
         assert (address, start, timeout_s) == (SHARD, 40, TIMEOUT_S)
@@ -151,43 +163,48 @@ def test_whoever_reads_the_log_is_told_what_was_ended(world: World, rows: list[b
     assert lines == [{**said, **where, "topic": topic} for topic in (SHARD.topic, SHARD.progress)]
 
 
-def test_one_that_is_whole_is_shown_rows_first(world: World) -> None:
-    assert _ended(world, SHARD.progress, SHARD.topic) is True
+BOTH, MARK_ALONE, ROWS_ALONE = (SHARD.progress, SHARD.topic), (SHARD.progress,), (SHARD.topic,)
+BEFORE = _mark(4, OTHERS)
+DECISIONS: dict[str, tuple[tuple[str, ...], dict[str, Any], bool]] = {
+    "whole, rows first": (BOTH, {}, True),
+    "whole, by a mark of an older version": (BOTH, {"written": Mark(5, 1, 2, former_digest.of_rows(ROWS))}, True),
+    "whole, of the rows of the epoch before": (BOTH, {"before": ROWS, "shown": _mark(4, ROWS)}, True),
+    "a row less than its mark": (BOTH, {"rows": ROWS[:1]}, False),
+    "a row more than its mark": (BOTH, {"rows": [*ROWS, b"c"]}, False),
+    "other rows than its mark": (BOTH, {"rows": OTHERS}, False),
+    "no rows, and a mark of some": (BOTH, {"rows": []}, False),
+    "rows without any mark": (ROWS_ALONE, {"written": None, "shown": None}, False),
+    "rows behind the last mark": (ROWS_ALONE, {"written": BEFORE, "shown": BEFORE}, False),
+    "rows whose mark is shown": (ROWS_ALONE, {"shown": _mark(5, ROWS)}, True),
+    "rows whose mark was dropped": (ROWS_ALONE, {}, False),
+    "a mark of no rows": (MARK_ALONE, {"written": _mark(5, []), "rows": []}, True),
+    "a mark whose rows are shown": (MARK_ALONE, {"rows_shown": True}, True),
+    "a mark whose rows were dropped": (MARK_ALONE, {"rows_shown": False}, False),
+}
 
 
-def test_a_mark_of_an_older_version_is_compared_in_its_form(world: World) -> None:
-    world.written = Mark(5, 1, len(ROWS), former_digest.of_rows(ROWS))
-    assert _ended(world, SHARD.progress, SHARD.topic) is True
-
-
-@pytest.mark.parametrize("rows", [ROWS[:1], OTHERS, [*ROWS, b"c"], []])
-def test_one_that_holds_other_rows_than_its_mark_tells_of_is_dropped(world: World, rows: list[bytes]) -> None:
-    world.rows = rows
-    assert _ended(world, SHARD.progress, SHARD.topic) is False
-
-
-@pytest.mark.parametrize("last", [None, _mark(4, OTHERS)])
-def test_one_without_a_mark_is_dropped(world: World, last: Mark | None) -> None:
-    world.written = world.shown = last
-    assert _ended(world, SHARD.topic) is False
-
-
-def test_a_mark_of_no_rows_is_shown(world: World) -> None:
-    world.written, world.rows = _mark(5, []), []
-    assert _ended(world, SHARD.progress) is True
-
-
-@pytest.mark.parametrize("shown", [True, False])
-def test_a_mark_is_ended_as_its_rows_were(world: World, shown: bool) -> None:
-    world.rows_shown = shown
-    assert _ended(world, SHARD.progress) is shown
-
-
-@pytest.mark.parametrize("shown", [True, False])
-def test_rows_are_ended_as_their_mark_was(world: World, shown: bool) -> None:
+@pytest.mark.parametrize("hangs", DECISIONS)
+def test_what_hangs_is_shown_where_rows_and_mark_agree_and_else_dropped(world: World, hangs: str) -> None:
+    topics, changes, shown = DECISIONS[hangs]
+    for name, value in changes.items():
+        setattr(world, name, value)
+    assert _ended(world, *topics) is shown
     if shown:
-        world.shown = world.written
-    assert _ended(world, SHARD.topic) is shown
+        assert world.half == hangs.endswith("shown"), "where the other partition has its part"
+
+
+def test_what_somebody_else_ended_meanwhile_is_decided_on_anew(world: World) -> None:
+    """They may have dropped the rows. A mark that is shown without them has them lost."""
+
+    def drop_rows() -> None:
+        world.open, world.rows = (SHARD.progress,), []
+        world.hides.pop(SHARD.topic)
+
+    world.meanwhile = drop_rows
+    world.open = (SHARD.progress, SHARD.topic)
+    world.hides = dict.fromkeys(world.open, 10**9)
+    assert end_hanging(SHARD, TIMEOUT_S)
+    assert world.ended == [(SHARD.progress, False)]
 
 
 @pytest.mark.parametrize(("half", "shown"), [(SHARD.topic, True), (SHARD.progress, True), (SHARD.progress, False)])
@@ -201,11 +218,6 @@ def test_half_of_one_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobo
     with pytest.raises(SinkError, match=r"rows of two epochs up to 5 are the same.*sink s shard 3"):
         _ended(world, half)
     assert world.ended == []
-
-
-def test_whole_ones_may_repeat_the_rows_of_the_epoch_before(world: World) -> None:
-    world.before, world.shown = ROWS, _mark(4, ROWS)
-    assert _ended(world, SHARD.progress, SHARD.topic) is True
 
 
 def test_patience_is_never_longer_than_its_caller_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFa
 from effectively_once.operate.inspect.inspection_text import lines
 from effectively_once.operate.inspect.start_check import StartCheck
 from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import due_of
 from tests.unit.library.ledger_driver import LedgerDriver
 
 
@@ -92,8 +93,7 @@ def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -
     assert declared is not None
     held = run(chain.record(layout, held, recorded(declared, 1, {}, [])), store)
     found.head = held.head
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     assert "repair      epoch 70 was finished as it was shown; epoch 71 is to take what it left" in lines(found)
     found.head = run(chain.declare(layout, held, due, None, 0), store).head
     assert "repair      epoch 71 takes what epoch 70 left of its input" in lines(found)

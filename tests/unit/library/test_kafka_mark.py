@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.errors import AccessError, SinkError, UnreachableError
 from effectively_once.sinks import kafka_shard
 from effectively_once.sinks.kafka_shard import ShardAddress, _last, ends, read_mark, seen_mark, written_mark
 from effectively_once.sinks.publish import Mark
@@ -117,7 +117,7 @@ def test_a_partition_without_a_mark_has_none() -> None:
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(KafkaError.UNKNOWN_TOPIC_OR_PART, SinkError), (KafkaError.TOPIC_AUTHORIZATION_FAILED, UnreachableError)],
+    [(KafkaError.UNKNOWN_TOPIC_OR_PART, SinkError), (KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessError)],
 )
 def test_an_error_on_the_way_to_the_end_is_no_end(code: int, kind: type[SinkError]) -> None:
     says = r"topic p\.s\.progress does not exist.*b:1" if kind is SinkError else "b:1"

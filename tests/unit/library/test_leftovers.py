@@ -12,7 +12,7 @@ from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, Delta, EpochRecord, Span
 from effectively_once.operate.retention.leftovers import Sort, Staged, Unknown, View
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, record_of, taken
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, due_of, record_of, taken
 
 OVER = Sort.DELTAS
 
@@ -83,14 +83,11 @@ def test_merged_deltas_are_over_when_the_epoch_that_merged_them_is_recorded() ->
     assert view(store).judged(span(0, 1)) is None
 
 
-def test_a_span_that_no_record_names_may_be_that_of_the_declared_epoch(store: MemoryStore) -> None:
+def test_a_span_that_no_record_names_may_be_that_of_the_declared_epoch_unless_it_is_below_the_floor(
+    store: MemoryStore,
+) -> None:
     """Its record would name an object that is not there: the chain could not be read any more."""
-    assert view(store).judged(span(2, 3)) is None
-    assert view(store).judged(span(1, 2)) is None, "the floor divides it"
-
-
-def test_a_span_is_over_below_the_floor(store: MemoryStore) -> None:
-    assert view(store).judged(span(0, 1)) is OVER
+    assert [view(store).judged(each) for each in (span(2, 3), span(1, 2), span(0, 1))] == [None, None, OVER]
 
 
 def test_a_span_is_over_when_a_longer_one_stands_for_it() -> None:
@@ -156,8 +153,7 @@ def test_what_a_repair_pinned_is_over_when_it_is_recorded_below_the_floor_and_ou
     assert held.head.declared is not None
     held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
     assert sort(held) == [None, None], "its repair is due"
-    due = chain.repair(held.head)
-    assert due is not None
+    due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 3), store)
     assert sort(held) == [None, None], "the floor has passed it, and the declared epoch reads it"
     held = run(chain.record(LAYOUT, held, record_of(due)), store)
@@ -201,10 +197,7 @@ def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:
 )
 def test_what_has_another_name_is_not_judged(store: MemoryStore, name: str) -> None:
     assert view(store).judged(f"{LAYOUT.pipeline}/{name}") == Unknown()
-
-
-def test_the_objects_of_another_pipeline_are_not_judged(store: MemoryStore) -> None:
-    assert view(store).judged(Layout("other").delta("ids", 0, 0)) == Unknown()
+    assert view(store).judged(Layout("other").delta("ids", 0, 0)) == Unknown(), "another pipeline's"
 
 
 def test_leftovers_are_looked_for_where_deltas_outputs_records_and_checkpoints_are(store: MemoryStore) -> None:

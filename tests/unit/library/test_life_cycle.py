@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from effectively_once.driver.runtime import runtime_of
 from effectively_once.errors import SettingsError
 from effectively_once.operate import control_commands, life_cycle
 from effectively_once.operate.dead_letters import replay
@@ -32,9 +33,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in ("pause", "drain", "resume"):
         monkeypatch.setattr(control_commands, name, noted(name))
     monkeypatch.setattr(life_cycle, "retention", noted("retention"))
-    monkeypatch.setattr(life_cycle, "compact", lambda job, say, **how: noted("compact")(job.settings, say, **how))
-    monkeypatch.setattr(life_cycle, "repair", lambda job, say, **how: noted("repair")(job.settings, say, **how))
-    monkeypatch.setattr(life_cycle, "accept_loss", lambda job, say, **how: noted("loss")(job.settings, say, **how))
+    for name in ("abandon", "accept_loss", "compact", "repair"):
+        of_job = noted(name)
+        monkeypatch.setattr(life_cycle, name, lambda job, say, of_job=of_job, **how: of_job(job.settings, say, **how))
     monkeypatch.setattr(replay, "replay", noted("replay"))
     monkeypatch.setattr(life_cycle, "DeadLetterTopic", lambda _: [LETTER])
 
@@ -57,24 +58,26 @@ def test_pause_drain_and_resume(run: Run) -> None:
     assert run("drain", "s.json", "--wait-s", "1.5") == ("drain", "clicks", 1.5, {})
 
 
+@pytest.mark.parametrize("command", ["abandon", "compact"])
+def test_what_cannot_be_taken_back_is_done_only_when_it_is_told_to(command: str, run: Run) -> None:
+    assert run(command, "s.json") == (command, "clicks", {"yes": False})
+    assert run(command, "s.json", "--yes") == (command, "clicks", {"yes": True})
+
+
 def test_a_loss_is_accepted_only_when_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(life_cycle.WHEEL_DIGEST, raising=False)
-    assert run("accept-loss", "s.json") == ("loss", "clicks", {"yes": False, "wheel_digest": None})
+    assert run("accept-loss", "s.json") == ("accept_loss", "clicks", {"yes": False, "wheel_digest": None})
     monkeypatch.setenv(life_cycle.WHEEL_DIGEST, "c" * 64)
-    assert run("accept-loss", "s.json", "--yes") == ("loss", "clicks", {"yes": True, "wheel_digest": "c" * 64})
-
-
-def test_compact_changes_nothing_unless_it_is_told_to(run: Run) -> None:
-    assert run("compact", "s.json") == ("compact", "clicks", {"yes": False})
-    assert run("compact", "s.json", "--yes") == ("compact", "clicks", {"yes": True})
+    assert run("accept-loss", "s.json", "--yes") == ("accept_loss", "clicks", {"yes": True, "wheel_digest": "c" * 64})
 
 
 def test_repair_changes_nothing_unless_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The version that is to finish the epoch is the one whose digest is in the environment, if any is."""
     monkeypatch.delenv("EFFECTIVELY_ONCE_WHEEL_DIGEST", raising=False)
-    assert run("repair", "s.json") == ("repair", "clicks", {"yes": False, "wheel_digest": None})
+    assert run("repair", "s.json") == ("repair", "clicks", {"yes": False, "wheel_digest": None, "runtime": None})
     monkeypatch.setenv("EFFECTIVELY_ONCE_WHEEL_DIGEST", "b" * 64)
-    assert run("repair", "s.json", "--yes") == ("repair", "clicks", {"yes": True, "wheel_digest": "b" * 64})
+    due = {"yes": True, "wheel_digest": "b" * 64, "runtime": runtime_of(None)}
+    assert run("repair", "s.json", "--yes") == ("repair", "clicks", due)
 
 
 def test_retention_deletes_nothing_unless_it_is_told_to(run: Run) -> None:

@@ -20,7 +20,8 @@ from effectively_once.operate.backup import contents
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.state import catalog, merge
 from effectively_once.state import windows as state
-from effectively_once.state.aggregates import Aggregate, Count, Max
+from effectively_once.state.accumulators import accumulators
+from effectively_once.state.aggregates import Count, Max
 from effectively_once.state.catalog import Catalog
 from effectively_once.state.deltas import Canonical, Folder, Named, S, ShardDeltas
 from effectively_once.state.lateness import Windows
@@ -28,13 +29,12 @@ from effectively_once.state.live import PACE, RECENT, LiveDeltas
 from effectively_once.state.windows import WindowState
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
-from tests.unit.library.ledger_driver import LedgerDriver, accepted_once, global_counts
+from tests.unit.library.ledger_driver import LedgerDriver, accepted_once
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import ACCEPTED, USER_COUNTS
-from tests.unit.library.test_reader import counts_of, rows_of
 
 LAYOUT, WINDOWS = Layout("clicks"), Windows(10, 20)
-VALUES: dict[str, Aggregate] = {"count": Count(), "latest": Max("event_time_ms")}
+VALUES = accumulators({"count": Count(), "latest": Max("event_time_ms")}, pa.schema([("event_time_ms", pa.int64())]))
 KINDS: dict[str, Canonical] = {catalog.KIND: catalog.canonical, "counts": state.canonical}
 OPEN_END = 10**9
 NAMES = "abcdefgh"
@@ -71,7 +71,7 @@ class Shard:
             [{"id": name, "event_time_ms": time} for (name, time), is_new in zip(timely, new, strict=True) if is_new],
             catalog.SCHEMA,
         )
-        tables = {catalog.KIND: accepted, "counts": state.partial(accepted, "id", VALUES, WINDOWS)}
+        tables = {catalog.KIND: accepted, "counts": state.partial(accepted, ("id",), VALUES, WINDOWS)}
         deltas = {kind: {"0": self.log(kind).write(epoch, table)} for kind, table in tables.items()}
         spans = {kind: merge.merged(self.log(kind), self.entries(kind), fan=2, readers=1) for kind in KINDS}
         merged = {kind: {"0": span} for kind, span in spans.items() if span is not None and self.merges}
@@ -301,23 +301,6 @@ def test_what_head_names_is_never_deleted_and_all_else_is() -> None:
     assert set(left) == {0}
 
 
-def test_parts_stay_until_the_epoch_that_merged_them_is_recorded() -> None:
-    store, rows = MemoryStore(), Published()
-    driver = started(store, "first", rows)
-    span, parts = LAYOUT.span("ids", 0, 1, 0), {LAYOUT.delta("ids", epoch, 0) for epoch in (0, 1)}
-    seen: dict[str, set[str]] = {}
-    for step in driver.steps():
-        seen[f"{driver.held.head.declared.epoch if driver.held.head.declared else None} {step}"] = stored(store)
-        if step == "collected" and driver.held.head.last_recorded == 2:
-            break
-    assert span not in seen["2 collected"]
-    assert {span, *parts} <= seen["2 accepted 0"]
-    assert {span, *parts} <= seen["2 published"]
-    assert {span, *parts} <= seen["3 declared"]
-    assert span in seen["3 collected"]
-    assert not parts & seen["3 collected"]
-
-
 def test_parts_that_a_driver_left_are_deleted_by_the_next_one() -> None:
     """A stop in order comes before the deletion, and so may a crash."""
     store, rows = MemoryStore(), Published()
@@ -351,13 +334,6 @@ def test_a_start_does_not_delete_again_what_was_merged_long_ago() -> None:
     assert not set(deleted) & {
         named.key for delta in contents.live_deltas(shard.records, 0) if (named := delta.stored(LAYOUT)) is not None
     }
-
-
-def test_a_chain_with_merged_deltas_is_published_to_its_end() -> None:
-    """With windows so short that spans are divided by the floor again and again."""
-    store = MemoryStore()
-    LedgerDriver.started(store, LAYOUT, fan=2).run(30)
-    assert counts_of(rows_of(store)) == global_counts(30)
 
 
 @pytest.mark.parametrize("floor", [0, 3, RECENT])

@@ -88,17 +88,3 @@ def test_a_span_is_asked_for_once_and_spares_a_thousand_requests(monkeypatch: py
 def test_a_span_may_hold_spaces() -> None:
     manifests = {epoch: {"epoch": epoch, "publication": "by me", **FIELDS} for epoch in (2, 3)}
     assert decoded(encoded(manifests), (2, 3), "here") == manifests
-
-
-def test_a_span_that_is_damaged_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = spans(monkeypatch, [(2, 3)]).objects[key := LAYOUT.manifests("raw", 2, 3)]
-    assert [*decoded(body, (2, 3), key)] == [2, 3]
-    first, second = body.split(b"\n")
-    for lines, says in (
-        ([first], "does not hold epochs 2 to 3"),
-        ([first, second, second], "does not hold epochs 2 to 3"),
-        ([second, first], "a manifest is damaged, that of epoch 2"),
-        ([first, second.replace(b'"rows":2', b'"rows":3')], "a manifest is damaged, that of epoch 3"),
-    ):
-        with pytest.raises(SinkError, match=rf"{says} .{key}.*backup"):
-            decoded(b"\n".join(lines), (2, 3), key)

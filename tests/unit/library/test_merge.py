@@ -152,22 +152,26 @@ def test_a_span_of_the_same_rows_in_other_bytes_is_taken_for_what_it_is() -> Non
     assert (store.objects[SPAN], span.bytes) == (other, len(other))
 
 
-@pytest.mark.parametrize("theirs", [ids("a"), ids("a", "b", "c", "d", "e", "f", "g", "a")])
-def test_a_span_of_other_rows_is_an_error_and_is_left_as_it_is(theirs: pa.Table) -> None:
-    store = MemoryStore()
-    named = written(store)
-    store.objects[SPAN] = encoded(theirs)
-    with pytest.raises(SinkError, match=f"epochs 0 to 3 of 'ids', shard 1, were merged to other rows.*{SPAN}"):
-        merged(log_of(store), named, fan=4, readers=1)
-    assert store.objects[SPAN] == encoded(theirs)
+OTHER_ROWS = f"epochs 0 to 3 of 'ids', shard 1, were merged to other rows.*{SPAN}"
 
 
-def test_a_damaged_span_that_is_there_is_named() -> None:
+@pytest.mark.parametrize(
+    ("theirs", "kind", "says"),
+    [
+        (encoded(ids("a")), SinkError, OTHER_ROWS),
+        (encoded(ids("a", "b", "c", "d", "e", "f", "g", "a")), SinkError, OTHER_ROWS),
+        (b"no Arrow", ChainError, f"a delta is corrupt: .*{SPAN}"),
+    ],
+)
+def test_a_span_of_other_rows_or_that_is_damaged_is_an_error_and_is_left_as_it_is(
+    theirs: bytes, kind: type[Exception], says: str
+) -> None:
     store = MemoryStore()
     named = written(store)
-    store.objects[SPAN] = b"no Arrow"
-    with pytest.raises(ChainError, match=f"a delta is corrupt: .*{SPAN}"):
+    store.objects[SPAN] = theirs
+    with pytest.raises(kind, match=says):
         merged(log_of(store), named, fan=4, readers=1)
+    assert store.objects[SPAN] == theirs
 
 
 @pytest.mark.parametrize("readers", [1, 8])

@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from effectively_once import Sum
 from effectively_once.errors import ChainError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog, merge, windows
+from effectively_once.state.accumulators import accumulators
 from effectively_once.state.deltas import Named, ShardDeltas
 from effectively_once.state.merge import merged, take_in
 from tests.unit.ledger.samples import declaration, record_of
@@ -47,7 +49,8 @@ def test_as_many_threads_read_as_there_are_readers_and_none_for_one(
 
 def test_a_span_tells_what_no_sum_of_its_parts_exceeds() -> None:
     log = ShardDeltas(ListedStore(), LAYOUT, "totals", 1, windows.canonical)
-    rows = pa.table({"key": ["ann"], "window_start_ms": [0], "total": [7]}, schema=windows.schema(["total"]))
+    values = accumulators({"total": Sum("total")}, pa.schema([("total", pa.int64())]))
+    rows = pa.table({"key": ["ann"], "window_start_ms": [0], "total": [7]}, schema=windows.schema(values))
     named = [
         Named(epoch, log.write(epoch, rows).model_copy(update={"largest": size})) for epoch, size in enumerate((7, 5))
     ]

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import (
+    Collect,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Pipeline,
+    RecordedStep,
+    Stateful,
+    Sum,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+)
 from effectively_once.epoch.message_bytes import (
     BATCH_BYTES,
     LETTER_BYTES,
@@ -25,7 +42,8 @@ from effectively_once.epoch.message_bytes import (
 from effectively_once.epoch.messages import messages
 from effectively_once.sinks.tables import COLUMN_TYPES
 
-COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
+DECIMALS = (pa.decimal128(38, 38), pa.decimal128(1, 0))
+COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate((*COLUMN_TYPES, *DECIMALS))])
 WIDEST: dict[Any, Any] = {
     pa.string(): "",
     pa.binary(): b"",
@@ -35,6 +53,8 @@ WIDEST: dict[Any, Any] = {
     pa.float64(): -2.2250738585072014e-308,
     pa.date32(): date(9999, 12, 31),
     pa.timestamp("us", "UTC"): datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+    DECIMALS[0]: Decimal("-0." + "9" * 38),
+    DECIMALS[1]: Decimal(-9),
 }
 TOPIC = "t" * 249
 
@@ -137,3 +157,68 @@ def test_bytes_that_are_answered_count_twice_in_json_and_once_as_they_are() -> N
         (ToKafka("k", message_bytes_max=65_536, columns=("b",)), False),
     ):
         assert (list(faults(declared(to, adds=adds), given_)) == []) is fits
+
+
+VALUES: dict[str, Any] = {
+    "first": First("c0"),
+    "last": Last("c0"),
+    "some": Collect("c0", 3),
+    "raw": Collect("c1", 2),
+    "numbers": Collect("c3", 4),
+}
+"""Texts of several records in one result."""
+ESCAPED = st.text(st.sampled_from(['"', "\\", "\x01", "\n", "a", "é", "\U0001f600"]), max_size=400)
+
+
+@settings(max_examples=40)
+@given(ESCAPED.filter(bool), st.sampled_from([65_536, 20_000_000]))
+def test_no_result_of_texts_is_larger_than_its_topic_takes(text: str, most: int) -> None:
+    """Of records as large as they may be, none of which knows the others. One of them is the key of the message too."""
+    to = ToKafka("k", message_bytes_max=most, key="last")
+    part = messages_of(declared(windows=(Windowed("c0", VALUES, to),)))[0]
+    raw = text.encode()[:40]
+    longest = text * ((part.room - 2 * len(raw)) // (len(part.json) * _as_json(text)))
+    result = {
+        "c0": "k",
+        "window_start_ms": -(2**63),
+        "first": longest,
+        "last": longest,
+        "some": orjson.dumps([longest] * 3).decode(),
+        "raw": orjson.dumps([raw.hex()] * 2).decode(),
+        "numbers": orjson.dumps([-(2**63)] * 4).decode(),
+    }
+    whole = orjson.dumps({**result, "epoch": 2**63 - 1})
+    assert len(whole) + len(longest.encode()) + BATCH_BYTES <= most
+
+
+@pytest.mark.parametrize("columns", [(), ("c1", "window_start_ms")])
+def test_a_result_that_is_the_key_of_its_message_counts_there_too(columns: tuple[str, ...]) -> None:
+    to = ToKafka("k", key="last", columns=columns, message_bytes_max=65_536)
+    (part,) = messages_of(declared(windows=(Windowed("c1", {"last": Last("c0")}, to),)))[-1:]
+    longest = "x" * (part.room // len(part.json))
+    shown = {"last": longest} if not columns else {}
+    whole = orjson.dumps({"c1": -(2**63), "window_start_ms": -(2**63), **shown, "epoch": 2**63 - 1})
+    assert 65_000 < len(whole) + len(longest) + BATCH_BYTES <= 65_536
+
+
+@pytest.mark.parametrize(
+    ("value", "to", "letters"),
+    [
+        (Last("c0"), ToKafka("k"), False),
+        (CountDistinct("c0"), ToKafka("k"), True),
+        # Its constraints may refuse a result.
+        (Last("c0"), ToTable("t"), True),
+    ],
+)
+def test_a_key_has_room_in_the_dead_letters_of_results_and_no_value_takes_it(
+    value: Any, to: Any, letters: bool
+) -> None:
+    """Values are shortened there: thousands of them would leave a record nothing."""
+    many = {"v": value, "many": Collect("c0", 5_000)}
+    parts = messages_of(declared(windows=(Windowed("c0", many, to),)))
+    found = parts[isinstance(to, ToKafka) :]
+    assert [(part.json, part.room > LETTER_BYTES // 2) for part in found] == [(("c0", "c0"), True)] * letters
+
+
+def _as_json(text: str) -> int:
+    return len(orjson.dumps(text)) - 2

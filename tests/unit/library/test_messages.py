@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import math
+import tracemalloc
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from effectively_once.sinks.tables import COLUMN_TYPES
 
 SOURCE = {"topic": ["t"], "partition": pa.array([3], pa.int32()), "offset": pa.array([2**40], pa.int64())}
 AT = datetime(2026, 1, 31, 23, 59, 59, 1, UTC)
+DECIMAL = pa.decimal128(38, 2)
 VALUES: dict[Any, list[tuple[Any, Any]]] = {
     pa.string(): [('é\n\x00"\\', 'é\n\x00"\\'), ("", ""), ("😀", "😀")],
     pa.int64(): [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (0, 0)],
@@ -34,6 +37,7 @@ VALUES: dict[Any, list[tuple[Any, Any]]] = {
         (AT, "2026-01-31T23:59:59.000001+00:00"),
         (datetime(1969, 12, 31, tzinfo=UTC), "1969-12-31T00:00:00+00:00"),
     ],
+    DECIMAL: [(Decimal(text), text) for text in ("1.50", f"-{'9' * 36}.99", "0.00")],
 }
 CASES = [(kind, *case) for kind, cases in VALUES.items() for case in [*cases, (None, None)]]
 
@@ -49,12 +53,12 @@ def content(message: tuple[bytes | None, bytes]) -> dict[str, Any]:
 
 
 def test_every_type_that_a_column_may_have_is_tested() -> None:
-    assert VALUES.keys() == COLUMN_TYPES.keys()
+    assert VALUES.keys() == {*COLUMN_TYPES, DECIMAL}
 
 
 @pytest.mark.parametrize(("kind", "value", "told"), CASES)
 def test_a_value_of_every_type_is_told_in_json(kind: Any, value: Any, told: Any) -> None:
-    """Binary in hexadecimal digits, times in UTC, what JSON has no number for as null."""
+    """Binary in hexadecimal digits, times in UTC, decimals as text, what JSON has no number for as null."""
     ((key, line),) = messages(ToKafka("k"), row(v=pa.array([value], kind)), 7)
     assert key is None
     assert json.loads(line) == {"v": told, "epoch": 7, "source": ["t", 3, 2**40]}
@@ -184,3 +188,21 @@ def test_an_id_that_is_no_text_is_told_as_none() -> None:
         }
     )
     assert [content(message)["id"] for message in dead_letters(two, 0)] == ["ok", None]
+
+
+@pytest.mark.parametrize("kind", ["rows", "dead letters"])
+def test_messages_take_no_more_memory_than_their_bytes(kind: str) -> None:
+    """A shard holds all of its epoch at once, results of all windows that close together among them."""
+    number = 2_000
+    columns = {"v": pa.array(["x"] * number), "reason": pa.array(["why"] * number)}
+    table = pa.concat_tables([row(v=["x"])] * number).select([*SOURCE])
+    table = pa.table({**dict(zip(SOURCE, table.columns, strict=True)), **columns, "value": pa.array([b"x"] * number)})
+    tracemalloc.start()
+    try:
+        made = dead_letters(table, 7) if kind == "dead letters" else messages(ToKafka("k"), table, 7)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(made) == number
+    # Of each message an object of bytes, a pair, and a place in the list.
+    assert taken / number < sum(len(line) for _, line in made) / number + 200

@@ -9,7 +9,7 @@ import pytest
 
 from effectively_once.driver.metrics import OUTCOMES, VARIABLE, Metrics
 from effectively_once.errors import SettingsError
-from effectively_once.ledger.records import Counts
+from effectively_once.ledger.records import Clock, Counts
 from tests.unit.ledger.samples import declaration, record_of
 
 MS = {"ids": 120, "accepted": 40, "total": 900}
@@ -33,6 +33,15 @@ def test_an_epoch_is_counted_by_outcome_and_step() -> None:
     assert _sample(metrics, "epoch_seconds_bucket", le="0.75") == 0
     assert (_sample(metrics, "last_epoch"), _sample(metrics, "generation")) == (4, 3)
     assert _sample(metrics, "watermark_seconds") == record.watermark_ms / 1000  # type: ignore[operator]
+
+
+def test_who_is_left_behind_is_counted_until_nobody_is() -> None:
+    metrics = Metrics("uc")
+    lags = Clock(shown={"events": {"0": 40, "1": 900}}, sources={"gate": 50, "near": 350}, forced_ms=300)
+    for pinned, number in ((lags, 2), (Clock(), 0), (lags, 2), (None, 0)):
+        record = record_of(declaration(4)).model_copy(update={"clock": pinned})
+        metrics.published(record, MS, repeat=False)
+        assert _sample(metrics, "left_behind") == number
 
 
 def test_they_are_served_where_the_environment_says() -> None:

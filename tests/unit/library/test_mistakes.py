@@ -13,9 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once import (
+    Average,
+    Collect,
     Count,
+    CountDistinct,
+    First,
+    Last,
     Max,
     Min,
+    OwnAggregate,
     Pipeline,
     PipelineError,
     RecordedStep,
@@ -45,6 +51,7 @@ COLUMNS = pa.schema(
     [("user", TEXT), ("amount", WHOLE), ("small", pa.int32()), ("rate", pa.float64()), ("raw", pa.binary())]
 )
 RATED = RecordedStep("rated", rated, pa.schema([("price", WHOLE)]))
+OWN = OwnAggregate(("amount",), int, lambda kept, amount: kept + amount, lambda a, b: a + b, abs, WHOLE)
 GOOD = Pipeline(
     transform,
     COLUMNS,
@@ -68,7 +75,7 @@ def windows(by: Any = "user", to: Any = None, totals: Any = None, **values: Any)
 
 NOT_NAMES = ["", "Upper", "1st", "a-b", "a.b", "a/b", "a b", "ä", "x" * 42, "a\n"]
 RESERVED = [DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"]
-OWN = [
+TAKEN = [
     "topic",
     "partition",
     "offset",
@@ -83,10 +90,11 @@ OWN = [
 ]
 
 REFUSED: list[Any] = [
-    *(({"columns": columns((name, TEXT))}, f"column '{name}' is the library's own") for name in OWN),
-    *(({"recorded": step("s", (name, TEXT))}, f"column '{name}' is the library's own") for name in OWN),
+    *(({"columns": columns((name, TEXT))}, f"column '{name}' is the library's own") for name in TAKEN),
+    *(({"recorded": step("s", (name, TEXT))}, f"column '{name}' is the library's own") for name in TAKEN),
     ({"recorded": step("s", ("user", TEXT))}, "column 'user' is there twice"),
-    ({"columns": columns(("d", pa.decimal128(9, 2)))}, r"column 'd' is of type decimal128\(9, 2\); possible are"),
+    ({"columns": columns(("d", pa.decimal128(9, -2)))}, r"column 'd' is of type decimal128\(9, -2\); possible are"),
+    ({"columns": columns(("d", pa.decimal256(9, 2)))}, r"column 'd' is of type decimal256\(9, 2\); possible are"),
     ({"columns": columns(("l", pa.list_(WHOLE)))}, "column 'l' is of type list<.*>; possible are"),
     ({"columns": columns(("t", pa.timestamp("us")))}, r"column 't' is of type timestamp\[us\]; possible are .*tz=UTC"),
     ({"columns": columns(("t", pa.timestamp("ms", "UTC")))}, r"column 't' is of type timestamp\[ms, tz=UTC\]"),
@@ -105,19 +113,52 @@ REFUSED: list[Any] = [
     ({"rows": (ToKafka("rated"),)}, "two sinks or steps are called 'rated'"),
     (windows(totals=ToFiles("per_user"), n=Count()), "two sinks or steps are called 'per_user'"),
     ({"windows": GOOD.windows * 2}, "two sinks or steps are called 'per_user'"),
-    (windows(by="amount", n=Count()), "windows 'per_user' are by 'amount', which is no column of text"),
-    (windows(by="raw", n=Count()), "windows 'per_user' are by 'raw', which is no column of text"),
-    (windows(by="nobody", n=Count()), "windows 'per_user' are by 'nobody', which is no column of text"),
+    *(
+        (windows(by=by, n=Count()), f"windows 'per_user' are by '{name}', which is no column of texts, whole numbers")
+        for name in ("rate", "raw", "nobody")
+        for by in (name, ("user", name))
+    ),
+    (windows(by=(), n=Count()), "windows 'per_user' are by no column"),
+    (windows(by=("user", "user"), n=Count()), "windows 'per_user' are by 'user' twice"),
     (windows(), "windows 'per_user' have no values"),
     *(
         (windows(**{name: Count()}), f"a value of windows 'per_user' cannot be called {name!r}")
         for name in ("user", "window_start_ms", "epoch", "N", "a b", "")
     ),
     *(
-        (windows(v=kind(name)), f"value 'v' of windows 'per_user' is of '{name}', which is no column of whole numbers")
-        for kind in (Sum, Min, Max)
-        for name in ("user", "rate", "raw", "nobody")
+        (windows(v=kind(name)), f"value 'v' of windows 'per_user' is of '{name}', which is no column of numbers")
+        for kind in (Sum, Average)
+        for name in ("user", "raw")
     ),
+    *(
+        (windows(v=kind("nobody")), "value 'v' of windows 'per_user' is of 'nobody', which is not there")
+        for kind in (Sum, Average, Min, Max, First, Last, CountDistinct, Collect)
+    ),
+    (windows(v=replace(OWN, columns=("nobody",))), "value 'v' of windows 'per_user' is of 'nobody', which is not"),
+    (windows(v=replace(OWN, result=pa.float32())), "value 'v' of windows 'per_user' is of type float; possible are"),
+    (
+        windows(to=ToTable("t", key=("user", START, "last")), last=Last("user")),
+        "sink 't' replaces rows by 'last', a text that may be longer",
+    ),
+    (
+        windows(by=("user", "small"), to=ToTable("t", key=("user", START)), n=Count()),
+        "sink 't' replaces rows by 'user': the key has to begin with 'user', 'small'",
+    ),
+    (
+        windows(to=ToKafka("k", message_bytes_max=100_000), v=Collect("user")),
+        "sink 'k' shows 100 texts and 6,400 bytes of other values in a message: message_bytes_max is at least 141,568",
+    ),
+    (
+        windows(to=ToKafka("k", message_bytes_max=672_767), v=Collect("small", most=10_000)),
+        "sink 'k' shows 0 texts and 640,000 bytes of other values in a message: message_bytes_max is at least 672,768",
+    ),
+    (
+        windows(
+            to=ToKafka("k", key="v", columns=("user", START), message_bytes_max=66_000), v=Collect("user", most=50)
+        ),
+        "sink 'k' shows 50 texts and 3,200 bytes of other values in a message: message_bytes_max is at least 87,168",
+    ),
+    (windows(v=replace(OWN, columns=())), "value 'v' of windows 'per_user' is of no column"),
     (
         windows(to=ToTable("t", key=("window_start_ms", "user")), n=Count()),
         "sink 't' replaces rows by 'window_start_ms': the key has to begin with 'user'",
@@ -185,7 +226,7 @@ FREE = ["key", "kind", "note", "of", "v0", "size", "select", "order", "user", "s
 @st.composite
 def declarations(draw: st.DrawFn) -> Pipeline:
     """Any declaration without mistakes."""
-    taken = {*OWN, *RESERVED}
+    taken = {*TAKEN, *RESERVED}
     names = draw(
         st.lists(NAME | st.sampled_from(FREE), min_size=2, max_size=8, unique=True).map(
             lambda some: [name for name in some if name not in taken]
@@ -214,7 +255,7 @@ def declarations(draw: st.DrawFn) -> Pipeline:
     windowed = []
     for by in draw(st.lists(st.sampled_from(texts), max_size=2)) if texts else ():
         values: dict[str, Any] = {f"{by[:30]}_n": Count()}
-        values |= {f"{by[:30]}_{kind.merge}": kind(draw(st.sampled_from(whole))) for kind in (Sum, Min, Max) if whole}
+        values |= {f"{by[:30]}_{kind.how}": kind(draw(st.sampled_from(whole))) for kind in (Sum, Min, Max) if whole}
         name = next(sinks)
         to: Any = draw(st.sampled_from([ToKafka(name, key=by), ToFiles(name), ToTable(name, key=(by, START))]))
         windowed.append(Windowed(by, values, to, draw(st.sampled_from([None, ToFiles(next(sinks))]))))
@@ -255,6 +296,10 @@ CHANGED: list[Any] = [
     (windows(to=ToKafka("renamed"), n=Count(), sum=Sum("amount")), "windows"),
     (windows(by="id", n=Count(), sum=Sum("amount")), "windows"),
     (windows(n=Count(), sum=Sum("small")), "windows"),
+    (windows(n=Count(), sum=Sum("rate")), "windows"),
+    (windows(n=Count(), sum=Average("amount")), "windows"),
+    (windows(by=("user",), n=Count(), sum=Average("amount")), "windows"),
+    (windows(by="small", n=Count(), sum=Sum("amount")), "windows"),
     (windows(sum=Sum("amount"), n=Count()), "windows"),
 ]
 

@@ -12,7 +12,8 @@ from effectively_once.errors import AccessError, SettingsError
 from effectively_once.ledger.objects import Absent, Get, Put, create_once, run
 from effectively_once.operate.backup.place import Place, place_of
 from effectively_once.store.folder_store import FolderStore
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
+from effectively_once.store.object_store import S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.store_contract import creates_once, forgets_what_is_deleted, keeps_every_byte

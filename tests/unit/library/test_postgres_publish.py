@@ -24,6 +24,7 @@ from effectively_once.sinks.publish import (
     SinkRequest,
     publish,
 )
+from tests.unit.library.driven import driven
 
 
 class Table:
@@ -52,14 +53,7 @@ class Table:
                 return Committed.UNKNOWN if lost else Committed.YES
 
     def run(self, step: Publishing) -> Published:
-        """Drive a step to its end."""
-        try:
-            request = next(step)
-            while True:
-                request = step.send(self.answer(request))
-        except StopIteration as end:
-            published: Published = end.value
-            return published
+        return driven(step, self.answer)
 
 
 def _mark(epoch: int, generation: int = 1, digest: str = "a") -> Mark:

@@ -47,7 +47,10 @@ def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
 def test_rows_are_staged_then_the_first_statement_takes_the_mark(session: FakeSession) -> None:
     """A kept session asks for nothing before; an epoch without rows is a mark alone."""
     sink = TableSink(ADDRESS, SHAPE)
-    assert sink.publish(0, 1, table_of("ann"))[1] is Published.NOW
+    content, published = sink.publish(0, 1, rows := table_of("ann"))
+    assert published is Published.NOW
+    assert (content.rows, content.bytes, content.digest) == (1, rows.nbytes, digest.of_rows_in(rows))
+    assert session.mark == [0, 1, 1, content.digest]
     opened = ['UPDATE "effectively_once"."progress"', "CREATE TEMPORARY", "SELECT epoch,"]
     epoch = ["TRUNCATE pg_temp.staged", "COPY", "BEGIN", opened[0], "INSERT INTO", "COMMIT"]
     assert session.said == opened + epoch
@@ -220,24 +223,28 @@ def test_a_mark_is_taken_by_the_next_epoch_of_no_older_generation(epoch: int, ge
     database.close()
 
 
-def test_the_first_epoch_is_found_published_before(session: FakeSession) -> None:
+@pytest.mark.parametrize("version", [digest, former_digest], ids=["this version", "an older one"])
+def test_the_first_epoch_is_found_published_before_by_the_digest_of_whoever_did(
+    version: Any, session: FakeSession
+) -> None:
     """Its number is 0, and -1 stands for no epoch at all."""
-    session.mark = [0, 1, 2, digest.of_rows_in(table_of("ann", "bob"))]
+    session.mark = [0, 1, 2, version.of_rows_in(table_of("ann", "bob"))]
     assert TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "bob"))[1] is Published.BEFORE
     assert "BEGIN" not in session.said
+    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
+        TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "cid"))
+
+
+def test_a_decimal_has_its_digits_in_the_table_and_none_in_what_a_copy_is_told() -> None:
+    """The client knows types by name, and of one with digits nothing."""
+    shape = TableShape(pa.schema([("price", pa.decimal128(12, 2)), ("user", pa.string())]))
+    assert (shape.types, shape.copied) == ({"price": "numeric(12,2)", "user": "text"}, ["numeric", "text"])
 
 
 def test_rows_are_staged_in_a_table_of_the_sinks_columns(session: FakeSession) -> None:
     statement = postgres._staging(ADDRESS, SHAPE).as_string(None)
     of_ours = 'AS SELECT "user", "number" FROM "clicks"."counts" WITH NO DATA'
     assert statement == f"CREATE TEMPORARY TABLE staged {of_ours}"
-
-
-def test_rows_that_an_older_version_published_are_known_by_its_own_digest(session: FakeSession) -> None:
-    session.mark = [0, 1, 2, former_digest.of_rows_in(table_of("ann", "bob"))]
-    assert TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "bob"))[1] is Published.BEFORE
-    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
-        TableSink(ADDRESS, SHAPE).publish(0, 1, table_of("ann", "cid"))
 
 
 @pytest.mark.parametrize(
@@ -273,13 +280,6 @@ def test_rows_of_another_shape_are_refused(other: tuple[str, pa.DataType], sessi
     assert session.said == []
 
 
-def test_what_is_published_tells_how_much_it_is(session: FakeSession) -> None:
-    rows = table_of("ann", "bob")
-    content, _ = TableSink(ADDRESS, SHAPE).publish(0, 1, rows)
-    assert (content.rows, content.bytes, content.digest) == (2, rows.nbytes, digest.of_rows_in(rows))
-    assert session.mark == [0, 1, 2, content.digest]
-
-
 def test_a_server_that_goes_while_a_mark_is_asked_or_begun_is_named(
     session: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +304,9 @@ def test_a_server_that_goes_while_a_mark_is_asked_or_begun_is_named(
 @pytest.mark.parametrize(
     ("fields", "key", "says"),
     [
-        ([("a", pa.decimal128(5, 2))], (), r"columns that a table cannot have: a \(decimal128\(5, 2\)\)"),
+        ([("a", pa.decimal256(5, 2))], (), r"columns that a table cannot have: a \(decimal256\(5, 2\)\)"),
+        ([("a", pa.decimal128(9, -2))], (), r"a \(decimal128\(9, -2\)\)"),
+        ([("a", pa.decimal128(2, 5))], (), r"a \(decimal128\(2, 5\)\)"),
         ([("a", pa.string())], ("b",), r"b \(not a column\)"),
         ([], (), "none at all"),
     ],

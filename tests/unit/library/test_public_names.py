@@ -17,12 +17,18 @@ import effectively_once
 
 SOURCE = Path(effectively_once.__file__)
 NAMES = (
+    "Average",
     "BucketAddress",
+    "Collect",
     "Count",
+    "CountDistinct",
+    "First",
     "KafkaRecord",
+    "Last",
     "Max",
     "Min",
     "Outputs",
+    "OwnAggregate",
     "Pipeline",
     "PipelineError",
     "RecordedStep",

@@ -25,6 +25,7 @@ from effectively_once.sinks.publish import (
     SinkRequest,
     publish,
 )
+from tests.unit.library.driven import driven
 
 
 class Outcome(StrEnum):
@@ -47,14 +48,7 @@ class Shard:
         self._outcomes = list(outcomes)
 
     def run(self, step: Publishing) -> Published:
-        """Drive a publish step to its end."""
-        try:
-            request = next(step)
-            while True:
-                request = step.send(self._answer(request))
-        except StopIteration as end:
-            published: Published = end.value
-            return published
+        return driven(step, self._answer)
 
     def _answer(self, request: SinkRequest) -> SinkAnswer:
         self.asked.append(type(request).__name__)
@@ -80,24 +74,21 @@ def _mark(epoch: int, digest: str = "a") -> Mark:
     return Mark(epoch, 1, 5, digest)
 
 
-def test_without_a_producer_at_hand_one_is_opened_and_the_mark_is_read_before_the_commit() -> None:
+ASKS = ["Open", "EndHanging", "ReadMark", "Commit"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kept", "asked"),
+    [(0, None, ASKS), (4, 3, ["EndHanging", "Commit"]), *((4, kept, ASKS) for kept in (0, 2, 4, 5, 9))],
+)
+def test_the_producer_at_hand_commits_the_next_epoch_without_asking_and_no_other(
+    epoch: int, kept: int | None, asked: list[str]
+) -> None:
+    """Else one is opened, and the mark is read before the commit."""
     shard = Shard()
-    assert shard.run(publish(_mark(0), None, "here")) is Published.NOW
-    assert shard.asked == ["Open", "EndHanging", "ReadMark", "Commit"]
-
-
-def test_the_producer_at_hand_commits_the_next_epoch_without_asking() -> None:
-    shard = Shard()
-    assert shard.run(publish(_mark(4), _mark(3), "here")) is Published.NOW
-    assert shard.asked == ["EndHanging", "Commit"]
-
-
-@pytest.mark.parametrize("kept", [0, 2, 4, 5, 9])
-def test_the_producer_at_hand_is_not_trusted_for_any_other_epoch(kept: int) -> None:
-    shard = Shard()
-    shard.mark = _mark(3)
-    assert shard.run(publish(_mark(4), _mark(kept), "here")) is Published.NOW
-    assert shard.asked == ["Open", "EndHanging", "ReadMark", "Commit"]
+    shard.mark = _mark(epoch - 1) if epoch else None
+    assert shard.run(publish(_mark(epoch), None if kept is None else _mark(kept), "here")) is Published.NOW
+    assert shard.asked == asked
 
 
 def test_an_epoch_that_is_published_is_not_published_again() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, RecordedStep, ToKafka, ToTable, Windowed
+from effectively_once import Count, Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.epoch.publishable import Limits, faults, limits
 
 DAYS, MICROS = pa.date32(), pa.timestamp("us", "UTC")
@@ -73,3 +73,9 @@ def test_no_part_of_a_tables_key_is_null() -> None:
     assert pipeline.required == ("id", "event_time_ms", "user")
     given = pa.table({"part": pa.array([1, None], pa.int64())})
     assert list(faults(given, limits(pipeline))) == ["part is null, which no part of a table's key is, in 1 rows"]
+
+
+def test_a_column_that_is_declared_not_null_makes_a_dead_letter_of_a_null() -> None:
+    """Nothing else would look: a file of such a column cannot be written, so the epoch would fail in each repeat."""
+    made = Pipeline(lambda frame: frame, "user string NOT NULL, amount bigint", rows=(ToFiles("archive"),))
+    assert made.required == ("id", "event_time_ms", "user")

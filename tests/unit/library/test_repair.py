@@ -12,12 +12,14 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Head
 from effectively_once.sinks.publish import FencedError
+from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import (
     AFTER,
     HIT,
     SIZE,
-    assert_exact,
+    assert_goes_on,
     broken,
+    die,
     driver_shard,
     kill,
     mend,
@@ -38,8 +40,7 @@ def test_what_an_epoch_lacks_the_next_one_shows_and_both_come_to_an_untruncated_
     with pytest.raises(SinkError):
         world.driver().start()
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
     finished, repairing = world.head.tail[HIT : HIT + 2]
     assert (finished.repairs, repairing.repairs) == (None, HIT)
     assert set(finished.shown) == ({"0", "1"} if after[1] else {"0"})
@@ -54,8 +55,7 @@ def test_a_shard_that_got_no_row_at_all_is_repaired() -> None:
     world = broken(part=lambda shard, rows: rows.slice(0, 0) if shard == 0 else rows)
     world.repair()
     assert world.declared.shown["0"].key is None
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_without_ids_attached_every_row_is_still_taken_once() -> None:
@@ -64,8 +64,7 @@ def test_without_ids_attached_every_row_is_still_taken_once() -> None:
     with pytest.raises(SinkError, match=f"^epoch {HIT} is published with digest"):
         world.driver().start()
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_with_tables_alone_the_ids_that_were_decided_tell_the_rows() -> None:
@@ -76,8 +75,7 @@ def test_with_tables_alone_the_ids_that_were_decided_tell_the_rows() -> None:
     world = broken(after=("orders", 0), pipeline=pipeline, part=lambda _, rows: rows.slice(0, rows.num_rows // 2))
     world.repair()
     assert world.declared.shown["0"].ids is not None
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_a_copy_that_a_table_shows_and_its_ids_do_not_tell_is_refused() -> None:
@@ -94,10 +92,7 @@ def test_a_copy_that_a_table_shows_and_its_ids_do_not_tell_is_refused() -> None:
     lost = next(n for n in range(HIT * SIZE, 4 * SIZE) if driver_shard(driver, n) == 0)
     world.records[lost + 5] = dict(world.records[lost])
     driver.part = second_copies
-    kill(world, ("orders", 0))
-    with pytest.raises(Killed):
-        driver.finish(driver.declare())
-    mend(world)
+    die(driver, ("orders", 0))
     world.repair()
     with pytest.raises(SinkError, match=f"^epoch {HIT} is published with digest"):
         world.driver().start()
@@ -110,22 +105,17 @@ def test_the_first_epochs_can_be_repaired(epoch: int) -> None:
     world.driver().run(epoch)
     driver = world.driver()
     driver.part = truncating(2, 0)
-    kill(world, ("dead_letter", 0))
-    with pytest.raises(Killed):
-        driver.finish(driver.declare())
-    mend(world)
+    die(driver, ("dead_letter", 0))
     world.repair()
     assert world.head.tail[epoch:] == ()
-    world.driver().run(8 - epoch - 1)
-    assert_exact(world)
+    assert_goes_on(world, epochs=8 - epoch - 1)
 
 
 def test_an_epoch_that_was_whole_is_repaired_by_one_that_accepts_nothing() -> None:
     """The command cannot tell: only duplicates are left of it."""
     world = broken(part=lambda _, rows: rows)
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
     left = world.head.tail[HIT + 1].counts
     assert (left.accepted, left.late, left.malformed) == (0, 0, 0)
     assert left.read == left.duplicate
@@ -151,8 +141,7 @@ def test_without_a_rule_rows_are_shown_twice_or_lost(left_out: str, monkeypatch:
 
         monkeypatch.setattr(chain, "repair", with_its_own)
     with pytest.raises((AssertionError, ChainError)):
-        world.driver().run(8 - HIT - 1)
-        assert_exact(world)
+        assert_goes_on(world)
 
 
 @pytest.mark.parametrize("puts", range(1, 7))
@@ -173,8 +162,7 @@ def test_an_interrupted_command_is_run_again_and_a_driver_that_starts_instead_is
         with pytest.raises(SinkError):
             world.driver().start()
         world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 PLACES = [(name, shard) for name in ("accepted", "orders", "dead_letter", "per_user", "per_id") for shard in (0, 1)]
@@ -196,8 +184,7 @@ def test_a_driver_that_dies_anywhere_in_finishing_or_repairing_is_followed_by_an
     with pytest.raises(Killed):
         world.driver().start()
     mend(world)
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_a_driver_that_dies_between_the_two_is_followed_by_one_that_repairs() -> None:
@@ -208,8 +195,7 @@ def test_a_driver_that_dies_between_the_two_is_followed_by_one_that_repairs() ->
     assert chain.repair(world.head) is not None
     with pytest.raises(ChainError, match=f"epoch {HIT} has to be repaired first"):
         driver.declare()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_what_became_visible_after_the_command_looked_is_found_by_running_it_again() -> None:
@@ -226,8 +212,7 @@ def test_what_became_visible_after_the_command_looked_is_found_by_running_it_aga
     with pytest.raises(SinkError, match=f"^epoch {HIT} is published with digest .*dead_letter shard 0"):
         world.driver().start()
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 @pytest.mark.parametrize("place", [("orders", 0), ("dead_letter", 1)])
@@ -245,8 +230,7 @@ def test_a_transaction_that_is_open_when_the_command_takes_over_shows_nothing_an
     with pytest.raises(FencedError):
         sleeping.attempt(pinned, *pinned.ranges["events"]["0"])
     assert pinned.epoch not in world.sinks[place].log
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_a_shard_that_went_on_after_the_command_looked_is_found_by_running_it_again() -> None:
@@ -264,8 +248,7 @@ def test_a_shard_that_went_on_after_the_command_looked_is_found_by_running_it_ag
         world.driver().start()
     world.repair()
     assert set(world.declared.shown) == {"0", "1"}
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_a_look_changes_nothing_and_tells_each_shard() -> None:
@@ -312,8 +295,7 @@ def test_another_version_may_finish_it_when_that_is_asked_for() -> None:
     world.repair(MENDED)
     with pytest.raises(VersionError):
         world.driver(OLD)
-    world.driver(MENDED).run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world, MENDED)
     assert {record.wheel_digest for record in world.head.tail[HIT:]} == {MENDED}
 
 
@@ -322,12 +304,10 @@ def test_an_epoch_that_repairs_another_cannot_be_abandoned_or_repaired() -> None
     world.repair()
     driver = world.driver()
     driver.finish(world.declared)
-    due = chain.repair(world.head)
-    assert due is not None
+    due = due_of(world.head)
     held = run(chain.declare(world.layout, driver.held, due, None, 0), world.store)
     with pytest.raises(ChainError, match=f"epoch {HIT + 1} repairs epoch {HIT}, whose missing rows would be lost"):
         run(chain.abandon(world.layout, held), world.store)
     with pytest.raises(ChainError, match="no epoch is declared that could be finished"):
         run(chain.finish_as_shown(world.layout, held, dict(due.shown), OLD), world.store)
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)

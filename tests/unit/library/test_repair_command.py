@@ -22,7 +22,8 @@ from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.sinks.kafka_shard import ShardAddress
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.library.broken_epochs import HIT, assert_exact, broken
+from tests.unit.ledger.samples import due_of
+from tests.unit.library.broken_epochs import HIT, assert_exact, assert_goes_on, broken
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, World
 
@@ -35,17 +36,10 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
         def __init__(self, *_: Any) -> None:
             pass
 
-        def surroundings(self) -> dict[str, str]:
+        def surroundings(self, *_: Any) -> dict[str, str]:
             return {}
 
-        def accept(self, *_: Any) -> None:
-            pass
-
-        def retained(self, *_: Any) -> None:
-            pass
-
-        def marks(self, *_: Any) -> None:
-            pass
+        accept = retained = marks = surroundings
 
     def carry_out(world: World, *, which: Any = repair, **how: Any) -> list[str]:
         told: list[str] = []
@@ -95,8 +89,7 @@ def test_with_yes_it_pins_and_tells_what_comes_next_and_again_what_there_is_by_t
         f"epoch {HIT} is finished as it was shown; the next driver publishes what it lacks"
     ]
     driver = world.driver(MENDED)
-    due = chain.repair(driver.held.head)
-    assert due is not None
+    due = due_of(driver.held.head)
     driver.held = run(chain.declare(world.layout, driver.held, due, None, 0), world.store)
     with pytest.raises(ControlError, match=f"epoch {HIT + 1} repairs epoch {HIT} itself"):
         command(world, yes=True)
@@ -183,8 +176,7 @@ def test_a_backup_between_the_command_and_the_repair_can_be_gone_on_from(recorde
     Backup(world.store, world.layout, Place(kept, "memory"), list(world.pipeline.file_sinks)).take()
     world.store = ListedStore()
     restore(Place(kept, "memory"), world.store, world.layout, lambda _: None, lambda _: None)
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_results_among_the_dead_letters_are_no_rows_of_the_input() -> None:

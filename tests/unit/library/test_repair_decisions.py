@@ -13,14 +13,7 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Head
-from tests.unit.library.broken_epochs import (
-    HIT,
-    SIZE,
-    assert_exact,
-    broken,
-    records,
-    truncating,
-)
+from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, assert_goes_on, broken, records, truncating
 from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS, World
 
 
@@ -35,8 +28,7 @@ def test_decisions_that_travel_inline_are_read_from_what_is_visible(seed: int, l
     if length:
         assert [key for key in world.store.objects if f"/ids/0000/{HIT:09d}" in key], "the refused repeat left one"
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -51,8 +43,7 @@ def test_windows_decided_on_some_partials_are_decided_again(seed: int) -> None:
     with pytest.raises(SinkError, match=r"decided otherwise in step 'per_(user|id)', shard 0.*effectively-once repair"):
         world.driver().start()
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def test_windows_that_the_first_attempt_showed_stay_as_they_are() -> None:
@@ -69,26 +60,12 @@ def test_windows_that_the_first_attempt_showed_stay_as_they_are() -> None:
     with pytest.raises(SinkError):
         world.driver().start()
     world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
 
 
 def head_declared(head: Head) -> Declaration:
     last = head.tail[-1]
     return Declaration(**{name: getattr(last, name) for name in Declaration.model_fields})
-
-
-def test_what_was_recorded_for_rows_that_nobody_saw_is_recorded_anew() -> None:
-    """It answers for the rows of the part, and all of them are taken now."""
-    step = RecordedStep("priced", lambda rows: pa.table({"price": rows["amount"]}), pa.schema([("price", pa.int64())]))
-    pipeline = Pipeline(
-        lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS, recorded=step, rows=ORDERS.rows
-    )
-    world = broken(4, after=None, pipeline=pipeline)
-    assert world.layout.recorded("priced", HIT, 0) in world.store.objects
-    world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
 
 
 def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_others() -> None:
@@ -128,8 +105,7 @@ def test_a_decision_that_nobody_saw_is_taken_again(seed: int) -> None:
     assert "ids are decided, which nobody sees" in world.told[0]
     world.repair()
     assert world.declared.shown == {}
-    world.driver().run(8 - HIT - 1)
-    assert_exact(world)
+    assert_goes_on(world)
     assert not [record for record in world.head.tail if record.shown]
 
 
@@ -140,13 +116,3 @@ def test_abandoning_an_epoch_takes_back_what_was_pinned_of_it() -> None:
     abandoned = run(chain.abandon(world.layout, held), world.store).head.declared
     assert abandoned is not None
     assert (abandoned.is_abandoned, abandoned.shown) == (True, {})
-
-
-def test_ids_that_are_shown_are_known_to_the_epoch_that_repairs() -> None:
-    """A copy of a row that was shown is a duplicate, not a second row."""
-    world = broken(6)
-    world.repair()
-    world.driver().run(8 - HIT - 1)
-    assert world.head.tail[HIT + 1].counts.duplicate > 0
-    ids = [row["id"] for shard in (0, 1) for row in world.sinks["orders", shard].all()]
-    assert len(ids) == len(set(ids))

@@ -9,8 +9,8 @@ import pytest
 
 from effectively_once.epoch import refusals
 from effectively_once.pipeline.columns import DEAD_LETTER
-from tests.unit.library.broken_epochs import AFTER, HIT, SIZE, kill, mend, records, truncating
-from tests.unit.library.orders_world import ORDERS, Killed, World
+from tests.unit.library.broken_epochs import AFTER, HIT, SIZE, die, records, truncating
+from tests.unit.library.orders_world import ORDERS, World
 
 REASON = "refused_by_table orders: odd"
 
@@ -39,10 +39,7 @@ def test_what_a_table_refused_of_an_epoch_stays_refused_though_its_constraint_go
     world.driver().run(HIT)
     driver = world.driver()
     driver.part = truncating(1, 0)
-    kill(world, after)
-    with pytest.raises(Killed):
-        driver.finish(driver.declare())
-    mend(world)
+    die(driver, after)
     assert world.layout.recorded(refusals.STEP, HIT, 0) in world.store.objects
     visible = refused(world)
     assert any(epoch == HIT for _, epoch in visible) == ((DEAD_LETTER, 0) in (after, *done(after)))

@@ -13,12 +13,13 @@ from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, EpochRecord, Head, Offsets
+from effectively_once.operate.abandon import accept_loss
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources import retained
 from effectively_once.sources.kafka import END, KafkaSource
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, taken
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, due_of, ranges, record_of, taken
 
 
 def first(**offsets: int) -> Offsets:
@@ -86,6 +87,25 @@ def test_to_repair_an_epoch_its_ranges_are_needed_once_more() -> None:
     with pytest.raises(SourceError, match="to repair epoch 2"):
         retained.check(head.model_copy(update={"declared": due}), first(p0=21, p1=40))
     assert isinstance(shown, EpochRecord)
+
+
+def test_the_rest_that_an_abandoned_epoch_was_to_take_is_needed_by_the_next_one_and_is_no_loss() -> None:
+    """It was accepted otherwise, and refused when the loss was declared: the rest comes first."""
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
+    leaving = record_of(declaration(2)).model_copy(update={"left": {"1": ("events", 1, 41)}})
+    held = run(chain.record(LAYOUT, held, leaving), store)
+    due = due_of(held.head)
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    head = run(chain.abandon(LAYOUT, held), store).head
+    start, end = ranges(2)["events"]["0"]
+    retained.check(head, first(p0=start))
+    for gone in (start + 1, end + 1):
+        with pytest.raises(SourceError, match=r"epoch 4 has to read them for a divided one.*Put the topic back"):
+            retained.check(head, first(p0=gone))
+        with pytest.raises(SourceError, match="for a divided one"):
+            accept_loss._lost(head, first(p0=gone))
+    assert accept_loss._lost(head, first(p0=start)) == {}
 
 
 @pytest.mark.parametrize(

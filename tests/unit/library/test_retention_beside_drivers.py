@@ -13,16 +13,12 @@ from effectively_once.operate.retention.leftovers import Sort, Staged, View
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.manifest_span import Manifest
 from effectively_once.sinks.reader import files_of
-from tests.model import checks
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At
-from tests.model.driver import Driver
-from tests.model.explore import Exploration, Explored, Game
-from tests.model.outside import Claims, Row
-from tests.model.places import Places
-from tests.model.rules import Pipeline, Rules
-from tests.model.shards import KafkaShard
-from tests.model.world import Names, Step, World
+from tests.model.beside import explored_beside
+from tests.model.explore import Explored
+from tests.model.rules import Pipeline
+from tests.model.world import Names, Step
 
 SHORT = (("a", 0), ("b", 0), ("a", 0))
 # Two deltas are merged in the third epoch; in the fifth the floor passes them.
@@ -59,27 +55,7 @@ def _manifest(staged: Staged, store: ObjectStore) -> Manifest | None:
 
 
 def _explored(pipeline: Pipeline, judge: Judge = View.judged) -> Explored:
-    a, b, finisher = (
-        Places(Driver(name, rows, pipeline, Rules()).phase, At())
-        for name, rows in zip("ABF", (*pipeline.rows, pipeline.rows[1]), strict=True)
-    )
-    expected = tuple({identity for identity, _ in pipeline.input})
-
-    def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
-        return checks.wrong(world, rows) or checks.mark_outside(world)
-
-    def ended(world: World, how: str) -> str | None:
-        return checks.incomplete(world, expected) if how == "done" else f"recovery ended as {how}"
-
-    game = Game(
-        world=World(shards=tuple(KafkaShard() if kind == "kafka" else None for kind in pipeline.to)),
-        claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
-        drivers=(a, b),
-        finisher=finisher,
-        ended=ended,
-        beside=Places(lambda at: _tidy(judge, at), At(phase="start")),
-    )
-    return Exploration(game).run()
+    return explored_beside(pipeline, lambda at: _tidy(judge, at))
 
 
 @pytest.mark.parametrize(

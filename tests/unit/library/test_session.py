@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from effectively_once.driver import session
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.settings import pipeline_settings
 
 NEEDED = {

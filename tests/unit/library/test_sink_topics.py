@@ -103,7 +103,8 @@ def test_a_start_asks_for_the_ids_of_all_of_them(monkeypatch: pytest.MonkeyPatch
         warn_of_times=lambda _: None,
     )
     topics = SimpleNamespace(ids=lambda: OURS, refuse_expiring_marks=lambda: None, refuse_small=lambda _: None)
-    monkeypatch.setattr(preflight, "S3ObjectStore", lambda *_: SimpleNamespace(check=lambda: None))
+    looked: list[str] = []
+    monkeypatch.setattr(preflight, "S3ObjectStore", lambda *_: SimpleNamespace(check=looked.append))
     monkeypatch.setattr(preflight, "SinkTopics", lambda *_: topics)
     monkeypatch.setattr("effectively_once.sinks.tables.check", lambda _, name, *__: f"of {name[1]}")
     job = Job(
@@ -117,6 +118,7 @@ def test_a_start_asks_for_the_ids_of_all_of_them(monkeypatch: pytest.MonkeyPatch
         "table clicks.orders": "of orders",
         **OURS,
     }
+    assert [name.partition("/")[0] for name in looked] == [LAYOUT.pipeline], "it may not see what is beside its folder"
 
 
 @pytest.mark.parametrize(

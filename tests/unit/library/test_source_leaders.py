@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from effectively_once.errors import UnreachableError
+from effectively_once.errors import AccessError, PipelineError, UnreachableError
 from effectively_once.sinks import leaders
 from effectively_once.sources.kafka import KafkaSource
 from tests.settings import pipeline_settings
@@ -21,6 +21,9 @@ class Changing:
     def __init__(self, *codes: int) -> None:
         self.codes = list(codes)
         self.looked = 0
+
+    def poll(self, timeout: float) -> None:
+        pass
 
     def list_topics(self, _topic: str, timeout: float) -> None:
         self.looked += 1
@@ -45,10 +48,16 @@ def test_leaders_that_change_are_looked_for_and_asked_again(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("code", "patience_s"), [(KafkaError.NOT_LEADER_FOR_PARTITION, 0.0), (KafkaError.TOPIC_AUTHORIZATION_FAILED, 5.0)]
+    ("code", "patience_s", "kind", "says"),
+    [
+        (KafkaError.NOT_LEADER_FOR_PARTITION, 0.0, UnreachableError, "does not answer"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 5.0, AccessError, "does not let it use the topic"),
+    ],
 )
-def test_any_other_refusal_and_the_end_of_patience_are_named(code: int, patience_s: float) -> None:
+def test_any_other_refusal_and_the_end_of_patience_are_named(
+    code: int, patience_s: float, kind: type[PipelineError], says: str
+) -> None:
     asked, client = source(code, code, patience_s=patience_s)
-    with pytest.raises(UnreachableError, match="does not answer"):
+    with pytest.raises(kind, match=says):
         asked.committed_ends(["0"])
     assert client.codes == [code]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
-import pickle
 import random
 from hashlib import blake2b
 from typing import Any
@@ -22,7 +21,7 @@ from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.state import deltas
 from infra.cluster.access import CHECKOUT
 from tests.unit.ledger.memory_store import Fate, MemoryStore
-from tests.unit.library.unsteady_step import ADDS, KEY, LAYOUT, Unsteady, ask, rows_of, unreachable
+from tests.unit.library.unsteady_step import ADDS, KEY, LAYOUT, Unsteady, ask, rows_of
 
 PAGE = CHECKOUT / "docs" / "explanation" / "stable-input.md"
 
@@ -45,14 +44,6 @@ def test_a_repeat_uses_the_recorded_answer_and_does_not_run_the_code_again() -> 
     for _ in range(3):
         assert ask(store, unsteady) == (first, True)
     assert unsteady.calls == 1
-
-
-def test_other_epochs_shards_and_steps_have_answers_of_their_own() -> None:
-    store, unsteady = MemoryStore(), Unsteady()
-    for name, epoch, shard in itertools.product(("rate", "other"), (3, 4), (0, 1)):
-        step = RecordedStep(name, unsteady, ADDS)
-        assert not recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a"))[1]
-    assert unsteady.calls == len(store.objects) == 8
 
 
 def test_an_attempt_that_is_overtaken_while_the_code_runs_uses_the_winners_answer() -> None:
@@ -170,24 +161,18 @@ def test_a_record_with_other_columns_than_the_step_adds_is_another_version() -> 
         ask(store, Unsteady(), adds=pa.schema([("rate", pa.float32())]))
 
 
-def test_only_the_named_steps_records_of_one_epoch_are_collected() -> None:
+def test_each_step_epoch_and_shard_has_a_record_of_its_own_and_those_of_one_epoch_are_collected() -> None:
     """By their names; nothing is listed."""
     store, unsteady = MemoryStore(), Unsteady()
     for name, epoch, shard in itertools.product(("rate", "other", "kept"), (2, 3, 4), (0, 1)):
         step = RecordedStep(name, unsteady, ADDS)
-        recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a"))
+        assert not recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a"))[1]
+    assert unsteady.calls == len(store.objects) == 18
     before, asked = set(store.objects), len(store.requests)
     collect(["rate", "other"], store, LAYOUT, epoch=3, shards=3)
-    gone = {LAYOUT.recorded(name, 3, shard) for name in ("rate", "other") for shard in (0, 1)}
-    assert before - set(store.objects) == gone
-    assert store.requests[asked:] == [
-        Delete(LAYOUT.recorded(name, 3, shard)) for name in ("rate", "other") for shard in (0, 1, 2)
-    ]
-
-
-def test_a_step_survives_the_way_to_a_worker() -> None:
-    step = RecordedStep("rate", unreachable, ADDS)
-    assert pickle.loads(pickle.dumps(step)) == step  # noqa: S301 - bytes of our own
+    deleted = [LAYOUT.recorded(name, 3, shard) for name in ("rate", "other") for shard in (0, 1, 2)]
+    assert before - set(store.objects) == before & set(deleted)
+    assert store.requests[asked:] == [Delete(key) for key in deleted]
 
 
 UTC_TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(dt.UTC))

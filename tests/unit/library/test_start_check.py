@@ -160,19 +160,12 @@ def test_a_sink_that_can_commit_nothing_now_is_told_and_no_refusal(stand: Stand)
     stand.started()
 
 
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        (lambda it: it.delete("offsets/0", "offsets/1", "offsets/2"), "it is gone"),
-        (lambda it: it.delete("commits/2", "commits/1"), "commits/1 is missing"),
-        (lambda it: it.delete("state/0/0/1.changelog"), "the folder state/ is gone"),
-    ],
-)
-def test_without_the_checkpoint_that_holds_the_state_of_spark_a_start_is_refused(
-    stateful: Stand, change: Any, what: str
-) -> None:
-    change(stateful.folder)
-    stateful.assert_refused(CheckpointError, f"the state of the pipeline is in Spark's checkpoint, and {what}")
+def test_without_the_checkpoint_that_holds_the_state_of_spark_a_start_is_refused(stateful: Stand) -> None:
+    """`test_stateful.py` has each way in which it does not fit."""
+    stateful.folder.delete("commits/2", "commits/1")
+    stateful.assert_refused(
+        CheckpointError, "the state of the pipeline is in Spark's checkpoint, and commits/1 is missing"
+    )
 
 
 def test_state_that_began_with_other_settings_is_a_refusal(stateful: Stand) -> None:

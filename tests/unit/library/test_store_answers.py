@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.objects import Absent, Found, Get
-from effectively_once.store import object_store
+from effectively_once.store import object_store, s3_client
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from tests.unit.library.http_store import NONE, Handler, serving
 
-NONE = b"<Error><Code>NoSuchKey</Code></Error>"
 Answer = tuple[int, dict[str, str], bytes]
 WHOLE: Answer = (200, {"ETag": '"1"', "Content-Length": "4"}, b"body")
 Opened = Callable[..., S3ObjectStore]
@@ -22,12 +20,12 @@ Opened = Callable[..., S3ObjectStore]
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Open a store that gives some answers, one after the other, and the last one from then on."""
-    monkeypatch.setenv(object_store.ACCESS_KEY, "a")
-    monkeypatch.setenv(object_store.SECRET_KEY, "b" * 8)
+    monkeypatch.setenv(s3_client.ACCESS_KEY, "a")
+    monkeypatch.setenv(s3_client.SECRET_KEY, "b" * 8)
     left: list[Answer] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class InTurn(Handler):
+        def respond(self) -> None:
             status, headers, body = left.pop(0) if len(left) > 1 else left[0]
             self.send_response_only(status)
             for name, value in headers.items():
@@ -35,19 +33,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
-            """Say nothing."""
+    with serving(InTurn) as endpoint:
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        def store(*answers: Answer) -> S3ObjectStore:
+            left[:] = answers
+            return S3ObjectStore(BucketAddress(endpoint, "bucket"), patience_s=0.5)
 
-    def store(*answers: Answer) -> S3ObjectStore:
-        left[:] = answers
-        return S3ObjectStore(BucketAddress(f"http://127.0.0.1:{server.server_port}", "bucket"), patience_s=0.5)
-
-    yield store
-    server.shutdown()
-    server.server_close()
+        yield store
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,41 +13,33 @@ import pytest
 from effectively_once.errors import AccessError
 from effectively_once.ledger.objects import Absent, Get, Put, Written
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from tests.unit.library import http_store
+from tests.unit.library.http_store import NONE, serving
 
 AHEAD, OLD = timedelta(minutes=15), timedelta(minutes=10)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(http_store.Handler):
     """Takes what is dated by its own clock, as MinIO does."""
 
     off: ClassVar[timedelta] = timedelta()
     dated: ClassVar[bool] = True
-    answer: ClassVar[int] = 404
+    found: ClassVar[int] = 404
     asked: ClassVar[list[str]] = []
     """What came, and what was carried out."""
 
-    def _asked(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def respond(self) -> None:
         now = datetime.now(UTC) + self.off
         (signed,) = parse_qs(urlsplit(self.path).query)["X-Amz-Date"]
         date = datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         refused = date > now + AHEAD or now - date > OLD
-        body = b"<Error><Code>NoSuchKey</Code></Error>" if self.command == "GET" else b""
+        body = NONE if self.command == "GET" else b""
         if refused:
             body = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"
         self.asked.append(f"{self.command} {'refused' if refused else 'done'}")
-        self.send_response_only(403 if refused else 200 if self.command == "PUT" else self.answer)
-        if self.dated:
-            self.send_header("Date", format_datetime(now, usegmt=True))
-        self.send_header("ETag", '"1"')
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_PUT = _asked  # noqa: N815 - as the base class calls them
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
-        """Say nothing."""
+        status = 403 if refused else 200 if self.command == "PUT" else self.found
+        dated = {"Date": format_datetime(now, usegmt=True)} if self.dated else {}
+        self.answer(status, body, ETag='"1"', **dated)
 
 
 @pytest.fixture
@@ -64,11 +54,8 @@ def handler() -> Iterator[type[Handler]]:
 def store(handler: type[Handler], monkeypatch: pytest.MonkeyPatch) -> Iterator[S3ObjectStore]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b" * 8)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield S3ObjectStore(BucketAddress(f"http://127.0.0.1:{server.server_address[1]}", "bucket"), 1.0)
-    server.shutdown()
-    server.server_close()
+    with serving(handler) as endpoint:
+        yield S3ObjectStore(BucketAddress(endpoint, "bucket"), 1.0)
 
 
 @pytest.mark.parametrize("hours", [1, -1])
@@ -93,7 +80,7 @@ def test_a_clock_that_is_minutes_off_costs_nothing(handler: type[Handler], store
 
 
 def test_a_refusal_by_a_store_of_the_same_time_is_not_asked_again(handler: type[Handler], store: S3ObjectStore) -> None:
-    handler.answer = 403
+    handler.found = 403
     with pytest.raises(AccessError, match="HTTP 403"):
         store.answer(Get("k"))
     assert handler.asked == ["GET done"]

@@ -15,7 +15,7 @@ from effectively_once.errors import StoreError, UnreachableError
 from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.job import Job
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.store import object_store
+from effectively_once.store import object_store, s3_client
 from effectively_once.store.probe import TRIES, StoreProbe
 from tests.fake_s3 import FakeS3, Lack, fake_s3
 from tests.settings import pipeline_settings
@@ -41,8 +41,8 @@ SAYS = {
 @contextmanager
 def started(lack: Lack, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Preflight, FakeS3]]:
     """Begin a driver's start with such a store."""
-    monkeypatch.setenv(object_store.ACCESS_KEY, "a")
-    monkeypatch.setenv(object_store.SECRET_KEY, "b" * 8)
+    monkeypatch.setenv(s3_client.ACCESS_KEY, "a")
+    monkeypatch.setenv(s3_client.SECRET_KEY, "b" * 8)
     pipeline = Pipeline(lambda frame: frame, pa.schema([("user", pa.string())]), rows=(ToFiles("raw"),))
     with fake_s3(lack) as (endpoint, fake):
         settings = pipeline_settings(s3_endpoint=endpoint, start_patience_s=1.0)

@@ -155,6 +155,17 @@ def test_the_latest_time_is_that_of_the_shards_that_accepted_something(
     assert whole(files, shards, notes).max_event_time_ms == latest
 
 
+@pytest.mark.parametrize(
+    ("told", "excess_ms"), [((-9, None), -9), ((None, -5), -5), ((-9, -5), -5), ((None, None), None)]
+)
+def test_time_has_to_go_where_the_shard_needs_it_that_holds_the_most(
+    files: Files, told: tuple[int | None, int | None], excess_ms: int | None
+) -> None:
+    """Of either step; one of an older version says nothing of it."""
+    notes = [first(files, 0, excess_ms=told[0]), first(files, 1), note(0, SECOND, excess_ms=told[1]), note(1, SECOND)]
+    assert whole(files, [0, 1, 0, 1], notes).excess_ms == excess_ms
+
+
 def test_milliseconds_are_those_of_the_slowest_shard_by_step(files: Files) -> None:
     shards, notes = publish(files, ms={"step": 5, "ids": 2})
     notes[1]["ms"] = {"step": 3, "ids": 4}
@@ -238,7 +249,8 @@ def test_rows_that_a_shard_leaves_have_come_all_the_same(rest: bool) -> None:
     """Of a divided epoch, and of one that takes its rest, whose own ranges cover nothing."""
     spans = {"t": {"0": (10, 14), "1": (0, 3)}}
     ended = {"t": {"0": (14, 14), "1": (3, 3)}}
-    pinned = declaration(EPOCH).model_copy(update={"ranges": ended, "reads": spans} if rest else {"ranges": spans})
+    due = {"ranges": ended, "reads": spans, "repairs": EPOCH - 1, "after": {"0": ("t", 0, 11)}}
+    pinned = declaration(EPOCH).model_copy(update=due if rest else {"ranges": spans})
     notes = [note(0, FIRST, read=2, came=4, left=("t", 0, 12)), note(1, FIRST, read=0, came=3)]
     Summary([0, 1], notes).require_every_offset(pinned, dense=True)
     notes[1]["came"] = 2

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.state import sums
-from effectively_once.state.aggregates import Merge
+from effectively_once.state.cells import How
 
 MOST, LEAST = 2**63 - 1, -(2**63)
-HOW: dict[str, Merge] = {"n": "sum", "v": "sum", "least": "min", "most": "max"}
+HOW: dict[str, How] = {"n": "sum", "v": "sum", "least": "min", "most": "max"}
 VALUES = st.sampled_from([MOST, LEAST, 2**62, -(2**62), 2**32, -(2**32), 2**32 - 1, 0]) | st.integers(LEAST, MOST)
 
 

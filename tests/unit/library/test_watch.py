@@ -252,3 +252,25 @@ def test_a_driver_that_starts_does_not_wait_once_more_for_a_partition_that_was_i
     assert driver.epoch("0").idle == {}, "the broker holds a record of it"
     assert driver.epoch("0", "1").idle == {}
     assert driver.epoch("0").idle == {}
+
+
+def test_one_for_whom_too_much_is_held_is_left_behind_and_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[dict[str, Any]] = []
+    monkeypatch.setattr(watch.log, "warning", lambda _, **more: said.append(more), raising=False)
+    driver = Driver(monkeypatch, head(), [0.0], held_rows_max=7)
+    driver.epoch(gate=50)
+    hold(driver, 300)
+    pinned = [driver.epoch(), driver.epoch(gate=200)]
+    assert [one.forced_ms for one in pinned] == [300, 300]
+    assert [(one["behind"], one["time_ms"], one["held_rows_max"]) for one in said] == [("gate", 300, 7)]
+    assert driver.epoch(gate=300).forced_ms is None
+    hold(driver, 900)
+    assert driver.epoch().forced_ms == 900
+    assert [one["behind"] for one in said] == ["gate", "gate", "t/0", "t/1"], "again, after it had come up"
+
+
+def hold(driver: Driver, until_ms: int) -> None:
+    """Have the last epoch say that a shard held too much up to a time, which the partitions have shown."""
+    last = driver.chain.tail[-1]
+    shown = {"t": {"0": 800, "1": 800}}
+    driver.chain = head(*driver.chain.tail[:-1], last.model_copy(update={"excess_ms": until_ms, "shown_ms": shown}))

@@ -83,68 +83,63 @@ NOT_READY = container("main", ready=False)
 NOT_STARTED = container("main", ready=False, started=False)
 
 
+def case(broken: dict[str, Any], why: str, happened: dict[str, Any] | None = None, log: str = "") -> tuple[Any, ...]:
+    """What is wrong with Kafka's pod, what has to be told of it; an event about it, and what it logged before."""
+    return broken, why, happened, log
+
+
 @pytest.mark.parametrize(
-    ("broken", "happened", "log", "why"),
+    ("broken", "why", "happened", "log"),
     [
-        (_pending("0/1 nodes are available: 1 Insufficient cpu."), None, "", "pending: 0/1 nodes are available: 1 Ins"),
-        (_pending("unbound claims"), _claim("no such class"), "", "unbound claims; volume data-kafka-0: no such class"),
-        (
+        case(_pending("0/1 nodes are available: 1 Insufficient cpu."), "pending: 0/1 nodes are available: 1 Ins"),
+        case(_pending("unbound claims"), "unbound claims; volume data-kafka-0: no such class", _claim("no such class")),
+        case(
             _kafka(waiting("ImagePullBackOff", "Back-off pulling")),
-            _about_kafka("Failed", "Failed to pull image x: 403"),
-            "",
             "image main:1 cannot be pulled: Failed to pull image x: 403",
+            _about_kafka("Failed", "Failed to pull image x: 403"),
         ),
-        (_kafka(waiting("ErrImageNeverPull", "not present")), None, "", "image main:1 cannot be pulled: not present"),
-        (
+        case(_kafka(waiting("ErrImageNeverPull", "not present")), "image main:1 cannot be pulled: not present"),
+        case(
             _kafka(waiting("CrashLoopBackOff", lastState=exited(137, "OOMKilled"))),
-            None,
-            "",
             "crash loop: exit code 137 (OOMKilled)",
         ),
-        (
+        case(
             _kafka(waiting("CrashLoopBackOff", lastState=exited(1))),
-            None,
-            "INFO up\nFATAL: no disk\n\tat x.Y(Z.java)\n",
             "crash loop: exit code 1: FATAL: no disk",
+            log="INFO up\nFATAL: no disk\n\tat x.Y(Z.java)\n",
         ),
-        (
+        case(
             _kafka(waiting("CreateContainerConfigError", 'secret "minio-root" not found')),
-            None,
-            "",
             'CreateContainerConfigError: secret "minio-root" not found',
         ),
-        (
+        case(
             _kafka(waiting("ContainerCreating")),
-            _about_kafka("FailedMount", "no volume"),
-            "",
             "is being created: FailedMount: no volume",
+            _about_kafka("FailedMount", "no volume"),
         ),
-        (
+        case(
             _kafka(NOT_READY),
-            _about_kafka("Unhealthy", "Readiness probe failed: refused"),
-            "",
             "readiness probe: Readiness probe failed: refused",
+            _about_kafka("Unhealthy", "Readiness probe failed: refused"),
         ),
-        (_kafka(NOT_READY), None, "", "runs, readiness probe has not passed yet"),
-        (_kafka(NOT_STARTED), None, "", "runs, startup probe has not passed yet"),
-        (_kafka(container("main", ready=False, state=exited(2))), None, "", "exit code 2"),
-        (_kafka(container("main", ready=False, state=exited(0))), None, "", "with exit code 0, and should not end"),
-        (_kafka(phase="Failed", reason="Evicted", message="low on memory"), None, "", "failed: Evicted: low on memory"),
-        (_kafka(phase="Unknown", conditions=[], containerStatuses=[]), None, "", "node node-1 no longer reports it"),
-        (_kafka(conditions=[{"type": "Ready", "status": "False", "reason": "NodeNotReady"}]), None, "", "NodeNotReady"),
-        (
+        case(_kafka(NOT_READY), "runs, readiness probe has not passed yet"),
+        case(_kafka(NOT_STARTED), "runs, startup probe has not passed yet"),
+        case(_kafka(container("main", ready=False, state=exited(2))), "exit code 2"),
+        case(_kafka(container("main", ready=False, state=exited(0))), "with exit code 0, and should not end"),
+        case(_kafka(phase="Failed", reason="Evicted", message="low on memory"), "failed: Evicted: low on memory"),
+        case(_kafka(phase="Unknown", conditions=[], containerStatuses=[]), "node node-1 no longer reports it"),
+        case(_kafka(conditions=[{"type": "Ready", "status": "False", "reason": "NodeNotReady"}]), "NodeNotReady"),
+        case(
             _kafka(
                 initContainerStatuses=[{**waiting("CrashLoopBackOff", lastState=exited(3)), "name": "prepare"}],
                 containerStatuses=[waiting("PodInitializing")],
             ),
-            None,
-            "",
             "init prepare: crash loop: exit code 3",
         ),
     ],
 )
 def test_a_pod_that_is_not_ready_says_why(
-    broken: dict[str, Any], happened: dict[str, Any] | None, log: str, why: str
+    broken: dict[str, Any], why: str, happened: dict[str, Any] | None, log: str
 ) -> None:
     cluster = Cluster().ready()
     cluster.put_pod(broken)

@@ -80,19 +80,15 @@ def balance(amount: int, version: int, card: str = "card-0001") -> dict[str, Any
     return {"card": card, "balance_cents": amount, "version": version}
 
 
-def test_a_plain_step_that_runs_again_charges_again(service: Running, here: Callable[[Running], Running]) -> None:
+@pytest.mark.parametrize(("keyed", "due"), [(False, 24), (True, 12)])
+def test_a_plain_step_that_runs_again_charges_again_and_a_keyed_one_does_not(
+    service: Running, here: Callable[[Running], Running], keyed: bool, due: int
+) -> None:
     here(service)
     for _ in range(2):
-        assert Charges(keyed=False)(ROWS)["outcome"].to_pylist() == CALLED
-    assert service.account()["balance"] == 24
+        assert Charges(keyed=keyed)(ROWS)["outcome"].to_pylist() == CALLED
+    assert service.account()["balance"] == due
     assert len({entry.caller for entry in service.entries()}) == 2, "the journal tells the runs apart"
-
-
-def test_a_keyed_step_that_runs_again_does_not(service: Running, here: Callable[[Running], Running]) -> None:
-    here(service)
-    for _ in range(2):
-        assert Charges(keyed=True)(ROWS)["outcome"].to_pylist() == CALLED
-    assert service.account()["balance"] == 12
 
 
 @pytest.mark.parametrize(("keyed", "due"), [(False, 24), (True, 12)])

@@ -71,25 +71,22 @@ def test_times_are_those_of_all_faults_and_no_means_of_means(parts: list[Path]) 
     assert executor.recovered_s.median == round((100.0 + 1.61) / 2, 3)
 
 
-@pytest.mark.parametrize(("verdict", "of_all"), [("fail", "fail"), ("unknown", "unknown")])
-def test_one_bad_part_is_that_of_the_campaign_and_named(parts: list[Path], verdict: str, of_all: str) -> None:
+@pytest.mark.parametrize("verdict", ["fail", "unknown"])
+def test_one_bad_part_is_that_of_the_campaign_and_named(parts: list[Path], verdict: str) -> None:
     change(parts[1], "results.json", verdict=verdict, reasons=["because"])
     summed = sum_up(parts)
-    assert summed.verdict == of_all
+    assert summed.verdict == verdict
     assert [reason.endswith(f"is {verdict}: because") for reason in summed.reasons] == [True]
 
 
-def test_after_a_violation_nothing_is_bounded(parts: list[Path]) -> None:
+def test_a_violation_and_faults_of_a_part_that_is_unknown_bound_nothing(parts: list[Path]) -> None:
+    change(parts[1], "results.json", verdict="unknown")
+    assert {bound.role: bound.hits for bound in sum_up(parts).bounds} == {"driver": 1, "executor": 2, "all": 3}
     oracles = [{"name": "multiset", "number": 1, "verdict": "fail", "says": "1 missing"}]
     change(parts[1], "results.json", verdict="fail", oracles=oracles)
     summed = sum_up(parts)
     assert summed.violations == 1
     assert {bound.upper_95 for bound in summed.bounds} == {None}
-
-
-def test_faults_of_a_part_that_is_unknown_bound_nothing(parts: list[Path]) -> None:
-    change(parts[1], "results.json", verdict="unknown")
-    assert {bound.role: bound.hits for bound in sum_up(parts).bounds} == {"driver": 1, "executor": 2, "all": 3}
 
 
 @pytest.mark.parametrize("junk", [b"", b"{}", b'{"verdict": "pass"}'])
@@ -117,16 +114,17 @@ def test_a_run_counts_once(parts: list[Path], tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_no_part(parts: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(CampaignError, match="there is no run directory"):
-        sum_up([tmp_path / "nowhere"])
-    with pytest.raises(CampaignError, match="name the run directories"):
-        sum_up([])
-    with pytest.raises(CampaignError, match="is a control"):
-        sum_up([parts[0] / "controls" / "spark_kafka_sink"])
-    with pytest.raises(CampaignError, match="a directory of its own"):
-        write(parts, parts[0])
-    with pytest.raises(CampaignError, match="a directory of its own"):
-        write(parts[:1], parts[1])
+    control = parts[0] / "controls" / "spark_kafka_sink"
+    for runs, says in (
+        ([tmp_path / "nowhere"], "there is no run directory"),
+        ([], "name the run directories"),
+        ([control], "is a control"),
+    ):
+        with pytest.raises(CampaignError, match=says):
+            sum_up(runs)
+    for runs, to in ((parts, parts[0]), (parts[:1], parts[1])):
+        with pytest.raises(CampaignError, match="a directory of its own"):
+            write(runs, to)
 
 
 def test_faults_are_counted_by_step_where_they_hit_and_steps_come_as_an_epoch_has_them(parts: list[Path]) -> None:

@@ -3,23 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from tests.harness.report import render, typeset
 from tests.unit.report.parsed_page import Element, parse
+from tests.unit.report.test_campaign import change as change_file
+from tests.unit.report.test_campaign import results_of
 
 KINDS = ("missing", "duplicated", "phantom", "corrupted")
 PARTS = ("median", "p99", "max")
 
 
-def results(run: Path) -> dict[str, Any]:
-    return dict(orjson.loads((run / "results.json").read_bytes()))
-
-
 def change(run: Path, **changes: object) -> Element:
     """Change keys of results.json and return the page."""
-    (run / "results.json").write_bytes(orjson.dumps(results(run) | changes))
+    change_file(run, "results.json", **changes)
     return parse(render(run))
 
 
@@ -29,21 +26,21 @@ def pairs(listing: Element) -> dict[str, str]:
 
 def test_outputs_table_holds_the_numbers_of_every_sink(page: Element, recorded: Path) -> None:
     rows = {row[0]: row[1:7] for row in page.one("section", id="outputs").rows()}
-    outputs = results(recorded)["outputs"]
+    outputs = results_of(recorded)["outputs"]
     expected = {sink: [str(row[name]) for name in ("expected", "observed", *KINDS)] for sink, row in outputs.items()}
     sums = [str(sum(row[name] for row in outputs.values())) for name in ("expected", "observed", *KINDS)]
     assert rows == {**expected, "all sinks": sums}
 
 
 def test_dead_letters_are_told_by_cause(run: Path) -> None:
-    outputs = results(run)["outputs"]
+    outputs = results_of(run)["outputs"]
     outputs["dead_letter"]["causes"] = {"late": 3, "malformed": 1, "sent again": 1200}
     said = change(run, outputs=outputs).one("section", id="outputs").text
     assert "by cause: 3 late, 1 malformed, 1200 sent again." in said
 
 
 def test_the_four_numbers_are_sums_over_all_sinks(run: Path) -> None:
-    outputs = results(run)["outputs"]
+    outputs = results_of(run)["outputs"]
     for place, (sink, row) in enumerate(outputs.items()):
         outputs[sink] = row | {kind: 1000 * (at + 1) + place for at, kind in enumerate(KINDS)}
     page = change(run, outputs=outputs, verdict="fail")
@@ -54,7 +51,7 @@ def test_the_four_numbers_are_sums_over_all_sinks(run: Path) -> None:
 
 
 def test_a_sink_that_does_not_say_makes_the_sum_unknown_or_a_lower_bound(run: Path) -> None:
-    outputs = results(run)["outputs"]
+    outputs = results_of(run)["outputs"]
     outputs["accepted"] |= {"missing": None, "duplicated": None}
     outputs["user_counts"] |= {"duplicated": 7}
     four = pairs(change(run, outputs=outputs).one("dl", class_="four"))
@@ -67,7 +64,7 @@ def test_the_band_says_the_verdict_in_a_word_and_with_a_sign(run: Path, verdict:
     band = change(run, verdict=verdict).one("div", id="verdict")
     assert verdict in band.attributes["class"].split()
     assert band.one("p", class_="word").text == f"{typeset.SYMBOLS[verdict]} {verdict.capitalize()}"
-    assert band.one("h1").text == results(run)["claim"]
+    assert band.one("h1").text == results_of(run)["claim"]
 
 
 def test_reasons_and_first_offending_ids_stand_before_the_numbers(run: Path) -> None:
@@ -83,7 +80,7 @@ def test_reasons_and_first_offending_ids_stand_before_the_numbers(run: Path) -> 
 
 def test_recovery_table_has_a_line_per_fault(page: Element, recorded: Path) -> None:
     rows = page.one("table", class_="single").rows()
-    faults = results(recorded)["faults"]
+    faults = results_of(recorded)["faults"]
     assert [row[3] for row in rows] == [fault["target"] for fault in faults]
     assert [row[4] for row in rows] == [str(fault["epoch"]) for fault in faults]
     assert [row[8] for row in rows] == [f"{fault['recovered_s']:.2f}s" for fault in faults]
@@ -92,7 +89,7 @@ def test_recovery_table_has_a_line_per_fault(page: Element, recorded: Path) -> N
 
 
 def test_a_missed_fault_is_named_missed_and_not_counted(run: Path) -> None:
-    faults = results(run)["faults"]
+    faults = results_of(run)["faults"]
     faults[1] |= {"hit": False, "process_after": None, "recovered_s": None}
     page = change(run, faults=faults)
     assert pairs(page.one("dl", class_="facts"))["kills that hit"] == "2 of 3 injected, 3 planned"
@@ -133,20 +130,19 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("changes", "command"), COMMANDS)
 def test_commands_reproduce_a_run_of_any_kind(run: Path, changes: dict[str, Any], command: str) -> None:
-    path = run / "manifest.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
+    change_file(run, "manifest.json", **changes)
     assert parse(render(run)).one("section", id="reproduce").all("code")[0].text == command
 
 
 def test_how_long_records_waited_is_told_in_shares(run: Path) -> None:
     waits = {"n": 9, "p50": 1.5, "p90": 2.25, "p99": 31.0, "max": 40.0}
-    facts = change(run, epochs=results(run)["epochs"] | {"waits": waits}).one("dl", class_="facts").text
+    facts = change(run, epochs=results_of(run)["epochs"] | {"waits": waits}).one("dl", class_="facts").text
     assert "half of the records; 90 %: 2.2s, 99 %: 31.0s, all: 40.0s" in facts
 
 
 def test_recovery_by_sort_holds_the_numbers_of_the_results(page: Element, recorded: Path) -> None:
     rows = {(row[0], row[1]): row[2:] for row in page.one("table", class_="recovery").rows()}
-    for sort in results(recorded)["recovery"]:
+    for sort in results_of(recorded)["recovery"]:
         told = rows.pop((sort["target"], sort["kind"].upper()))
         times = [sort[name][part] for name in ("replaced_s", "recovered_s", "caught_up_s") for part in PARTS]
         assert told == [f"{sort['hits']} of {sort['injected']}", *(f"{time:.2f}s" for time in times)]
@@ -154,13 +150,13 @@ def test_recovery_by_sort_holds_the_numbers_of_the_results(page: Element, record
 
 
 def test_a_sort_without_a_time_shows_none(run: Path) -> None:
-    recovery = [sort | {"replaced_s": None} for sort in results(run)["recovery"]]
+    recovery = [sort | {"replaced_s": None} for sort in results_of(run)["recovery"]]
     row = change(run, recovery=recovery).one("table", class_="recovery").rows()[0]
     assert row[3:6] == [typeset.NOT_KNOWN] * 3
 
 
 def test_bounds_are_those_of_the_results_with_what_they_do_not_show(page: Element, recorded: Path, run: Path) -> None:
-    told = results(recorded)
+    told = results_of(recorded)
     rows = page.one("table", class_="bounds").rows()
     assert [row[1] for row in rows] == [str(bound["hits"]) for bound in told["bounds"]]
     assert {row[2] for row in rows} == {"too few to bound"}
@@ -171,7 +167,7 @@ def test_bounds_are_those_of_the_results_with_what_they_do_not_show(page: Elemen
 
 def test_many_faults_are_folded_and_the_table_by_sort_is_not(run: Path) -> None:
     assert parse(render(run)).one("section", id="faults").all("details") == []
-    page = change(run, faults=results(run)["faults"] * 9)
+    page = change(run, faults=results_of(run)["faults"] * 9)
     (folded,) = page.one("section", id="faults").all("details")
     assert folded.one("summary").text == "all 27 faults, one by one"
     assert len(folded.one("table", class_="single").rows()) == 27

@@ -12,6 +12,7 @@ from tests.cli.report import main
 from tests.harness.report import index, write
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import Element, parse
+from tests.unit.report.test_campaign import change
 
 
 @pytest.fixture
@@ -20,8 +21,7 @@ def runs(tmp_path: Path) -> Path:
     folder = tmp_path / "runs"
     for name, started in (("20261120-170300-7", 1_795_194_180_000), ("20261121-090000-8", 1_795_251_600_000)):
         run = Path(shutil.copytree(SMALL, folder / name))
-        manifest = orjson.loads((run / "manifest.json").read_bytes())
-        (run / "manifest.json").write_bytes(orjson.dumps(manifest | {"run": name, "started_at": started}))
+        change(run, "manifest.json", run=name, started_at=started)
     (folder / "bench").mkdir()
     (folder / ".verdict-1").write_text("0")
     (folder / "latest").symlink_to("20261121-090000-8", target_is_directory=True)
@@ -36,11 +36,6 @@ def names(runs: Path) -> list[str]:
     return [row[0].split(" ")[0][:17] for row in drawn(runs).rows()]
 
 
-def change(run: Path, **changes: object) -> None:
-    path = run / "results.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
-
-
 def test_the_newest_run_is_first_and_links_of_runs_are_none(runs: Path) -> None:
     assert names(runs) == ["20261121-090000-8", "20261120-170300-7"]
 
@@ -49,7 +44,7 @@ def test_a_sink_that_is_not_exact_is_not_counted(runs: Path) -> None:
     run = runs / "20261121-090000-8"
     outputs = orjson.loads((run / "results.json").read_bytes())["outputs"]
     outputs["accepted"]["missing"] = 1
-    change(run, outputs=outputs, verdict="fail")
+    change(run, "results.json", outputs=outputs, verdict="fail")
     assert drawn(runs).rows()[0][7] == "3 of 4"
 
 
@@ -77,7 +72,7 @@ def test_an_empty_run_directory_is_listed_at_its_time(runs: Path) -> None:
 
 
 def test_hostile_names_stay_text(runs: Path) -> None:
-    change(runs / "20261121-090000-8", claim="<script>alert(1)</script>")
+    change(runs / "20261121-090000-8", "results.json", claim="<script>alert(1)</script>")
     (runs / "20261121-090000-8").rename(runs / '20261121-090000-8"><script>')
     text = index.render(runs)
     assert "<script" not in text

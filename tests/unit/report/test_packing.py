@@ -19,8 +19,10 @@ from tests.harness.report.packing import PackingError, Private
 from tests.harness.report.packing import pack as pack_from
 from tests.harness.report.private import private
 from tests.harness.results import OWN_PIPELINE, CampaignResults
+from tests.unit.harness.test_pack import contents
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import parse
+from tests.unit.report.test_campaign import change
 
 NAMES = ("20261120-170300-7", "20261121-090000-8")
 KEPT = tuple(f"{name}.tar.xz" for name in NAMES)
@@ -54,15 +56,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def pack(runs: list[Path], to: Path, private: list[Private], **options: Any) -> tuple[CampaignResults, int]:
     """Pack where there is no repository, whose history would lack the commits of these runs."""
     return pack_from(runs, to, private, checkout=Path(), **options)
-
-
-def change(run: Path, file: str, /, **changes: Any) -> None:
-    path = run / file
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
 
 
 def test_of_each_run_all_that_the_judge_reads_and_says_is_kept_in_one_file(runs: list[Path]) -> None:
@@ -135,16 +128,10 @@ def test_a_run_that_did_not_pass_is_packed_only_when_asked_for(runs: list[Path],
     assert pack(runs, TO, [], any_verdict=True)[0].verdict == verdict
 
 
-@pytest.mark.parametrize(
-    "missing",
-    [
-        "history.jsonl",
-        "results.json",
-        "manifest.json",
-        "sent.jsonl",
-        "controls/spark_kafka_sink/sent.jsonl",
-    ],
-)
+LACKING = ("history.jsonl", "results.json", "manifest.json", "sent.jsonl", "controls/spark_kafka_sink/sent.jsonl")
+
+
+@pytest.mark.parametrize("missing", LACKING)
 def test_a_run_that_lacks_a_file_is_refused(runs: list[Path], missing: str) -> None:
     (runs[1] / missing).unlink()
     with pytest.raises(PackingError, match=str(runs[1])):

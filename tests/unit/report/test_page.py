@@ -10,6 +10,7 @@ import pytest
 
 from tests.harness.report import render, typeset
 from tests.unit.report.parsed_page import Element, parse
+from tests.unit.report.test_campaign import change
 
 HOSTILE = "</td><script>alert('x')</script>\"&{{ 7*7 }}<!--"
 START = 1_795_194_180_000
@@ -125,9 +126,7 @@ def test_a_torn_last_line_of_the_history_is_counted_and_the_rest_is_drawn(run: P
 
 
 def test_a_run_without_faults_epochs_controls_or_chain_is_drawn(run: Path) -> None:
-    results = orjson.loads((run / "results.json").read_bytes())
-    results |= {"faults": [], "controls": [], "oracles": [], "epochs": {}, "versions": {}, "git": {}}
-    (run / "results.json").write_bytes(orjson.dumps(results))
+    change(run, "results.json", faults=[], controls=[], oracles=[], epochs={}, versions={}, git={})
     (run / "manifest.json").write_text("{}")
     (run / "observed" / "chain.json").unlink()
     for path in run.glob("controls/*/results.json"):
@@ -140,8 +139,7 @@ def test_a_run_without_faults_epochs_controls_or_chain_is_drawn(run: Path) -> No
 
 
 def test_the_page_of_a_control_says_that_it_is_one(run: Path) -> None:
-    manifest = orjson.loads((run / "manifest.json").read_bytes()) | {"control": "spark_kafka_sink"}
-    (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    change(run, "manifest.json", control="spark_kafka_sink")
     page = parse(render(run))
     assert "negative control spark_kafka_sink" in page.one("header").text
     assert "the verdict it must get is fail" in page.one("div", id="verdict").text

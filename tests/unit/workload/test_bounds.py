@@ -16,6 +16,7 @@ from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned, partition_of, window_end
 from tests.harness.workload.seeded import Seeded, closers
 from tests.harness.workload.shape import Shape
+from tests.unit.harness.epochs import record_of
 
 SHAPE = Shape(records=6_000, span_ms=12 * 60_000)
 WINDOW_MS, LATENESS_MS, PARTITIONS = SHAPE.window_ms, SHAPE.pace.lateness_ms, 4
@@ -88,21 +89,7 @@ def played(stream: Bounded, every: int) -> tuple[list[Send], list[EpochRecord]]:
     def epoch() -> None:
         nonlocal taken, high
         ranges = {"events": {number: (taken[number], ends[number]) for number in range(PARTITIONS)}}
-        epochs.append(
-            EpochRecord.model_validate(
-                {
-                    "epoch": len(epochs),
-                    "generation": 1,
-                    "ranges": ranges,
-                    "topic_ids": {},
-                    "watermark_ms": high,
-                    "shards": 2,
-                    "settings_digest": "s",
-                    "max_event_time_ms": None,
-                    "counts": dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0),
-                }
-            )
-        )
+        epochs.append(record_of(len(epochs), high, ranges=ranges, shards=2))
         taken = list(ends)
         pacer.declared(dict(enumerate(ends)))
         due = replay(sends, epochs, WINDOW_MS, LATENESS_MS).numbers[-1]

@@ -145,17 +145,7 @@ def test_broken_json_lines_are_sent_as_they_are(tmp_path: Path) -> None:
         b'{"who": 42, "when": 1700000003.5, "deep": {"a": [1, null]}}'
     )
     found = planned(path)
-    broken = "not_json"
-    assert [record.reason for record in found] == [
-        None,
-        broken,
-        broken,
-        broken,
-        broken,
-        "missing_user",
-        "bad_time",
-        None,
-    ]
+    assert [record.reason for record in found] == [None, *["not_json"] * 4, "missing_user", "bad_time", None]
     assert found[4].value == b'row-5: {"who": "caf\xe9", "when": 1700000001}'
     assert (found[7].user, found[7].event_time_ms) == ("42", AT + 3_500)
     assert found[7].payload == '{"who": 42, "when": 1700000003.5, "deep": {"a": [1, null]}}', "as it came"
@@ -211,17 +201,21 @@ def test_a_time_out_of_range_never_looks_like_a_time_on_the_wire(tmp_path: Path)
     assert sent == ["out of range: 300000000000000", -7]
 
 
-def test_disorder_is_measured_over_usable_rows_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        # Disorder is that of usable rows only.
+        (
+            [("a", 100), ("", 10_000), ("a", 40), ("a", 200), ("a", 150), ("a", 90), ("a", 300)],
+            Survey(7, 0, 1, 0, 40_000, 300_000, 110_000),
+        ),
+        ([("a", '"never"')], Survey(1, 0, 0, 1, None, None, 0)),
+    ],
+)
+def test_a_survey_is_of_usable_rows(tmp_path: Path, times: list[tuple[str, object]], found: Survey) -> None:
     path = tmp_path / "events.jsonl"
-    times = [("a", 100), ("", 10_000), ("a", 40), ("a", 200), ("a", 150), ("a", 90), ("a", 300)]
     path.write_text("\n".join(f'{{"k": "{key}", "t": {at}}}' for key, at in times))
-    assert survey(path, "k", "t") == Survey(7, 0, 1, 0, 40_000, 300_000, 110_000)
-
-
-def test_a_file_without_any_usable_row_is_surveyed_as_such(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text('{"k": "a", "t": "never"}')
-    assert survey(path, "k", "t") == Survey(1, 0, 0, 1, None, None, 0)
+    assert survey(path, "k", "t") == found
 
 
 @pytest.mark.parametrize(
@@ -265,18 +259,14 @@ def test_unusable_files_are_refused_by_name_before_anything_is_sent(
     assert "\n" not in str(refused.value)
 
 
-def test_an_empty_parquet_file_and_a_wrong_column_are_refused(tmp_path: Path) -> None:
+def test_an_empty_or_damaged_parquet_file_and_a_wrong_column_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     pq.write_table(pa.table({"who": pa.array([], pa.string()), "when": pa.array([], pa.int64())}), path)
     with pytest.raises(InputError, match="the file has no rows"):
         survey(path, "who", "when")
     with pytest.raises(InputError, match=r"column 'at' \(TIME\) is not there; columns are: who, when"):
         survey(path, "who", "at")
-
-
-def test_a_damaged_parquet_page_is_refused(tmp_path: Path) -> None:
-    path = as_parquet(ROWS, tmp_path)
-    content = bytearray(path.read_bytes())
+    content = bytearray(as_parquet(ROWS, tmp_path).read_bytes())
     content[4:60] = b"\xff" * 56
     path.write_bytes(content)
     with pytest.raises(InputError, match="not a readable Parquet file"):
@@ -284,11 +274,10 @@ def test_a_damaged_parquet_page_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.csv: there is no such file; check"):
-        survey(tmp_path / "none.csv", "who", "when")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InputError, match="this is not a file"):
-        survey(tmp_path / "folder.csv", "who", "when")
+    for name, says in (("none", r"none\.csv: there is no such file; check"), ("folder", "this is not a file")):
+        with pytest.raises(InputError, match=says):
+            survey(tmp_path / f"{name}.csv", "who", "when")
 
 
 @pytest.mark.parametrize(("key", "time", "says"), [("", "when", "KEY is not given"), ("who", "", "TIME is not given")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +11,10 @@ from tests.harness.spread import PARTITIONS
 from tests.harness.subject import unpaced
 from tests.harness.workload.gateways import GATEWAYS, Gateways, gateway_of
 from tests.harness.workload.held_back import HeldBack
-from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned, partition_of, well_formed
-from tests.harness.workload.sender import Sender, Target
-from tests.unit.workload.test_sender import Broker
+from tests.harness.workload.sender import Target
+from tests.unit.workload.test_sender import UNPACED, Broker, Run
 
 NORTH, SOUTH = GATEWAYS
 
@@ -113,19 +111,9 @@ def test_both_gateways_have_records_in_every_partition_and_none_is_behind_their_
 
 
 def test_a_sender_tells_who_had_a_record_and_keeps_those_of_a_gateway_that_is_away() -> None:
-    world, lines = World(), list[dict[str, Any]]()
-    broker = Broker()
-    keep = type("Lines", (), {"write": lambda _, line: lines.append(line)})()
-    sender = Sender(
-        broker,
-        keep,
-        Pacer(Pace(horizon_ms=None, max_outstanding=10**6)),
-        Progress,
-        unacknowledged=lambda *_: None,
-        stop=threading.Event(),
-        target=Target(deadline_s=0.5),
-        gateways=world.gateways,
-    )
+    world = World()
+    run = Run(Broker(), Progress, pace=UNPACED, target=Target(deadline_s=0.5))
+    lines = run.lines
     world.held.hold(SOUTH)
 
     def records() -> Any:
@@ -135,6 +123,6 @@ def test_a_sender_tells_who_had_a_record_and_keeps_those_of_a_gateway_that_is_aw
         assert SOUTH not in world.said()
         world.held.let_go(SOUTH)
 
-    assert sender.send_unpaced(records(), 100_000.0, world.held)
+    assert run.sender(gateways=world.gateways).send_unpaced(records(), 100_000.0, world.held)
     assert len(lines) == 40
     assert world.said() == {NORTH: 1_000_039, SOUTH: 1_000_039}

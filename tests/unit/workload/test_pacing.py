@@ -21,62 +21,48 @@ def settle(pacer: Pacer, entry: Outstanding, partition: int, offset: int) -> Non
     pacer.declared({partition: offset + 1})
 
 
-def test_nothing_outstanding_admits_any_jump() -> None:
-    pacer = Pacer(Pace())
-    entry = pacer.sent(0)
-    assert not pacer.may_send(10**9)
-    settle(pacer, entry, 0, 0)
-    assert pacer.may_send(10**9)
+@pytest.fixture
+def pacer() -> Pacer:
+    return Pacer(Pace())
 
 
-def test_the_horizon_is_counted_from_the_oldest_unsettled_record() -> None:
-    pacer = Pacer(Pace())
+def test_the_horizon_is_counted_from_the_oldest_unsettled_record(pacer: Pacer) -> None:
     oldest, newer = pacer.sent(1_000), pacer.sent(50_000)
-    assert pacer.may_send(81_000)
-    assert not pacer.may_send(81_001)
+    assert (pacer.may_send(81_000), pacer.may_send(81_001)) == (True, False)
     settle(pacer, newer, 1, 0)
     assert not pacer.may_send(81_001), "a newer record settled first frees nothing"
     settle(pacer, oldest, 0, 0)
-    assert pacer.may_send(10**9)
+    assert pacer.may_send(10**9), "nothing outstanding admits any jump"
 
 
-def test_an_acknowledgement_alone_frees_nothing() -> None:
-    pacer = Pacer(Pace())
-    entry = pacer.sent(0)
-    pacer.acknowledged(entry, 2, 5)
+def test_an_acknowledgement_alone_frees_nothing(pacer: Pacer) -> None:
+    pacer.acknowledged(pacer.sent(0), 2, 5)
     pacer.declared({2: 5, 1: 99})
     assert not pacer.may_send(80_001)
     pacer.declared({2: 6})
     assert pacer.outstanding == 0
 
 
-def test_a_record_behind_counts_from_the_largest_time_before_it() -> None:
-    pacer = Pacer(Pace())
+def test_a_record_behind_counts_from_the_largest_time_before_it(pacer: Pacer) -> None:
     entry = pacer.sent(100_000)
     pacer.sent(80_000)
     settle(pacer, entry, 0, 0)
-    assert pacer.may_send(180_000)
-    assert not pacer.may_send(180_001)
+    assert (pacer.may_send(180_000), pacer.may_send(180_001)) == (True, False)
 
 
-def test_records_that_never_move_the_watermark_neither_advance_nor_hide_the_horizon() -> None:
-    pacer = Pacer(Pace())
-    pacer.sent(None)
-    pacer.sent(0)
-    pacer.sent(None)
+def test_records_that_never_move_the_watermark_neither_advance_nor_hide_the_horizon(pacer: Pacer) -> None:
+    for at in (None, 0, None):
+        pacer.sent(at)
     assert pacer.high_ms == 0
-    assert pacer.may_send(None)
-    assert pacer.may_send(80_000)
-    assert not pacer.may_send(80_001)
+    assert [pacer.may_send(at) for at in (None, 80_000, 80_001)] == [True, True, False]
 
 
 def test_max_outstanding_bounds_records_of_every_kind() -> None:
     pacer = Pacer(Pace(max_outstanding=3))
     entries = [pacer.sent(at) for at in (0, None, 1)]
-    assert not pacer.may_send(1)
-    assert not pacer.may_send(None)
-    pacer.failed(entries[1])
-    pacer.failed(entries[1])
+    assert (pacer.may_send(1), pacer.may_send(None)) == (False, False)
+    for _ in range(2):
+        pacer.failed(entries[1])
     assert pacer.outstanding == 2
     assert pacer.may_send(None)
 
@@ -84,8 +70,7 @@ def test_max_outstanding_bounds_records_of_every_kind() -> None:
 def test_pacing_by_records_only_takes_any_order_of_times() -> None:
     pacer = Pacer(Pace(horizon_ms=None, max_outstanding=2))
     pacer.sent(10**12)
-    assert pacer.may_send(0)
-    assert pacer.may_send(10**15)
+    assert (pacer.may_send(0), pacer.may_send(10**15)) == (True, True)
     pacer.sent(0)
     assert not pacer.may_send(0)
 
@@ -103,10 +88,7 @@ def test_pacing_by_records_only_takes_any_order_of_times() -> None:
 def test_limits_that_could_make_records_late_are_refused(limits: dict[str, int | None], says: str) -> None:
     with pytest.raises(InputError, match=says):
         Pace(**limits)  # type: ignore[arg-type]
-
-
-def test_the_last_limits_that_keep_records_in_time_are_taken() -> None:
-    assert Pace(jitter_ms=39_999).horizon_ms == 80_000
+    assert Pace(jitter_ms=39_999).horizon_ms == 80_000, "the last limits that keep records in time"
 
 
 @dataclass

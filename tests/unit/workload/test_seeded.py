@@ -20,21 +20,25 @@ from tests.harness.workload.record import (
     partition_of_user,
     window_end,
 )
-from tests.harness.workload.seeded import Seeded, closers, plan, settler
+from tests.harness.workload.seeded import Seeded, closers, settler
 from tests.harness.workload.shape import Numbers, Shape
 
 SHAPE = Shape(records=20_000)
 WINDOW_MS, LATENESS_MS = SHAPE.window_ms, SHAPE.pace.lateness_ms
 
 
+def plan(seed: int, shape: Shape = SHAPE) -> list[Planned]:
+    return list(Seeded(seed, shape))
+
+
 @pytest.fixture(scope="module")
 def stream() -> list[Planned]:
-    return list(plan(7, SHAPE.records))
+    return plan(7)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**40])
 def test_numbers_are_exact_for_every_seed(seed: int) -> None:
-    records = list(plan(seed, SHAPE.records))
+    records = plan(seed)
     kinds = Counter(record.kind for record in records)
     assert Seeded(seed, SHAPE).numbers == Numbers(sent=20_000, duplicates_sent=1_000, late_sent=220, malformed_sent=100)
     assert kinds == {"fresh": 18_680, "duplicate": 1_000, "late": 220, "malformed": 100}
@@ -44,7 +48,7 @@ def test_numbers_are_exact_for_every_seed(seed: int) -> None:
 @pytest.mark.parametrize("records", [100, 101, 999, 12_345])
 def test_numbers_are_exact_for_every_size(records: int) -> None:
     numbers = Shape(records=records).numbers
-    kinds = Counter(record.kind for record in plan(3, records))
+    kinds = Counter(record.kind for record in plan(3, Shape(records=records)))
     assert numbers.sent == records == kinds.total()
     assert (kinds["duplicate"], kinds["late"], kinds["malformed"]) == (
         numbers.duplicates_sent,
@@ -54,10 +58,9 @@ def test_numbers_are_exact_for_every_size(records: int) -> None:
 
 
 def test_the_seed_alone_decides(stream: list[Planned]) -> None:
-    assert list(plan(7, SHAPE.records)) == stream
     seeded = Seeded(7, SHAPE)
     assert list(seeded) == list(seeded) == stream
-    assert [record.value for record in plan(8, SHAPE.records)] != [record.value for record in stream]
+    assert [record.value for record in plan(8)] != [record.value for record in stream]
 
 
 def test_well_formed_records_carry_what_they_say(stream: list[Planned]) -> None:
@@ -106,13 +109,6 @@ def test_duplicates_are_exact_copies_of_a_record_sent_shortly_before(stream: lis
     assert 0 < min(lags) <= max(lags) <= SHAPE.copy_within + SHAPE.numbers.late_sent
     assert sorted(lags)[len(lags) // 2] <= 64
     assert max(lags) > 64
-
-
-def test_copies_keep_to_a_smaller_distance_when_told() -> None:
-    shape = Shape(records=5_000, copy_within=20, late=0, straddling=0)
-    first: dict[str | None, int] = {}
-    lags = [record.n - first.setdefault(record.id, record.n) for record in plan(7, 5_000, shape) if record.id]
-    assert max(lags) == 20
 
 
 def test_no_record_in_time_is_further_behind_than_the_jitter(stream: list[Planned]) -> None:
@@ -217,23 +213,23 @@ def test_a_settler_moves_time_no_further_and_waits_until_all_before_it_is_declar
         ({"bursts": (0.1,)}, "between 0.3 and 1"),
         ({"bursts": ()}, "at least one place"),
         ({"pace": Pace(horizon_ms=None)}, "horizon_ms is None"),
+        ({"records": 1_000, "span_ms": 5 * 60_000}, "raise span_ms or move the burst back"),
     ],
 )
 def test_impossible_shapes_are_refused(change: dict[str, object], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        replace(SHAPE, **change)  # type: ignore[arg-type]
+        plan(7, replace(SHAPE, **change))  # type: ignore[arg-type]
 
 
-def test_a_span_too_short_for_late_records_is_refused() -> None:
-    with pytest.raises(InputError, match="raise span_ms or move the burst back"):
-        list(plan(7, 1_000, Shape(span_ms=5 * 60_000)))
-
-
-def test_shares_can_be_switched_off() -> None:
+def test_shares_can_be_switched_off_and_copies_keep_to_a_smaller_distance() -> None:
     plain = Shape(records=1_000, duplicates=0, late=0, straddling=0, malformed=0)
-    assert Counter(record.kind for record in plan(7, 1_000, plain)) == {"fresh": 1_000}
+    assert Counter(record.kind for record in plan(7, plain)) == {"fresh": 1_000}
+    near = Shape(records=5_000, copy_within=20, late=0, straddling=0)
+    first: dict[str | None, int] = {}
+    lags = [record.n - first.setdefault(record.id, record.n) for record in plan(7, near) if record.id]
+    assert max(lags) == 20
 
 
 def test_bursts_at_the_same_place_and_at_the_end_lose_nothing() -> None:
     crowded = Shape(records=500, late=0.1, bursts=(0.7, 0.7001, 1.0))
-    assert Counter(record.kind for record in plan(7, 500, crowded))["late"] == crowded.numbers.late_sent == 50
+    assert Counter(record.kind for record in plan(7, crowded))["late"] == crowded.numbers.late_sent == 50

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,13 +13,12 @@ from tests.harness.spread import PARTITIONS
 from tests.harness.subject import unpaced
 from tests.harness.workload.errors import InputError, SendStalled
 from tests.harness.workload.held_back import HeldBack
-from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned, is_late, partition_of, partition_of_user, well_formed
 from tests.harness.workload.seeded import closers, in_every_partition, settler
-from tests.harness.workload.sender import Sender, Target
+from tests.harness.workload.sender import Target
 from tests.harness.workload.unpaced import Aside, Turns
-from tests.unit.workload.test_sender import Broker
+from tests.unit.workload.test_sender import UNPACED, Broker, Run
 
 FAST = 1_000_000.0
 USERS = {partition_of_user(f"u{n}", 4): f"u{n}" for n in range(40)}
@@ -37,17 +34,9 @@ class Sending:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def send(self, records: Any, rate: float = FAST, progress: Callable[[], Progress] | None = None) -> bool:
-        lines = SimpleNamespace(write=self.lines.append)
-        sender = Sender(
-            self.broker,
-            lines,
-            Pacer(Pace(horizon_ms=None, max_outstanding=10**6)),
-            progress or (lambda: self.seen[-1]),
-            unacknowledged=lambda *_: None,
-            stop=threading.Event(),
-            target=Target(deadline_s=0.3),
-        )
-        return sender.send_unpaced(records, rate, self.held)
+        ask = progress or (lambda: self.seen[-1])
+        run = Run(self.broker, ask, pace=UNPACED, target=Target(deadline_s=0.3), lines=self.lines)
+        return run.sender().send_unpaced(records, rate, self.held)
 
     @property
     def order(self) -> list[int]:

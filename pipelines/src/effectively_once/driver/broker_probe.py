@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from effectively_once.driver.metrics import WARNINGS
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.kafka_client import client_config, refusal
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.kafka_shard import ShardAddress
 
@@ -106,7 +107,7 @@ def asked(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFa
     for sink in sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
         names += [shard.topic, shard.progress]
-    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient(client_config(settings.kafka_bootstrap))
     patience_s = settings.start_patience_s
     resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
     try:
@@ -114,7 +115,8 @@ def asked(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFa
         configs = admin.describe_configs(list(resources.values()), request_timeout=patience_s)
         return {name: _facts(described[name].result().partitions, configs[resources[name]].result()) for name in names}
     except KafkaException as error:
-        raise UnreachableError(
+        refused = refusal(error.args[0], settings.kafka_bootstrap, "topics and their settings", admin)
+        raise refused or UnreachableError(
             f"the Kafka broker does not say how its topics are kept: {error.args[0].str()}",
             settings.kafka_bootstrap,
             "Check that it runs; nothing was lost, start the pipeline again.",

@@ -62,11 +62,43 @@ def next_clock(
     return Clock(shown=last.shown_by_now if last else {}, idle=idle, sources=dict(sources or {}), released=released)
 
 
+def forced(head: Head, clock: Clock, ranges: Ranges) -> Clock:
+    """Return the clock that goes on without those for whom the epochs before have held too much.
+
+    What a shard holds is known to it alone, and recorded. So it takes effect an epoch later, and is pinned there. Who
+    is left behind stays so until it has come to where time was forced to.
+    """
+    last = head.tail[-1] if head.tail else None
+    times = () if last is None else (last.excess_ms, last.clock.forced_ms if last.clock else None)
+    further = clock.model_copy(update={"forced_ms": max((time for time in times if time is not None), default=None)})
+    return further if left_behind(further, ranges) else clock
+
+
+def left_behind(clock: Clock, ranges: Ranges) -> list[str]:
+    """Name the partitions (topic/partition) and sources for whom too much was held, so that time goes on without them.
+
+    Args:
+        clock: of an epoch.
+        ranges: of that epoch: they name all partitions that there are.
+
+    """
+    if clock.forced_ms is None:
+        return []
+    times = {
+        f"{topic}/{partition}": clock.shown.get(topic, {}).get(partition)
+        for topic, partitions in ranges.items()
+        for partition in partitions
+        if partition not in clock.idle.get(topic, [])
+    }
+    times |= {name: time for name, time in clock.sources.items() if name not in clock.released}
+    return [name for name, time in times.items() if time is None or time < clock.forced_ms]
+
+
 def watermark_ms(head: Head, clock: Clock, ranges: Ranges) -> int | None:
     """Return the watermark (ms since 1970) that goes with a clock; it never falls (R6).
 
     It is the least of what the partitions have shown that are not idle, and of how far the sources have come that were
-    not released. One that has shown nothing yet holds it.
+    not released. One that has shown nothing yet holds it. Nobody holds it before the time to which it is forced.
 
     Args:
         head: the chain so far.
@@ -74,7 +106,8 @@ def watermark_ms(head: Head, clock: Clock, ranges: Ranges) -> int | None:
         ranges: of that epoch: they name all partitions that there are.
 
     """
-    before = head.tail[-1].watermark_ms if head.tail else None
+    last = head.tail[-1].watermark_ms if head.tail else None
+    before = max((time for time in (last, clock.forced_ms) if time is not None), default=None)
     partitions = [
         clock.shown.get(topic, {}).get(partition)
         for topic, partitions in ranges.items()

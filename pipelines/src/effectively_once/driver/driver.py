@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -58,8 +59,9 @@ log = structlog.get_logger()
 class Driver:
     """Runs the epochs of one pipeline. One instance per process; its owner name is random."""
 
-    def __init__(self, job: Job, wheel_digest: str) -> None:
+    def __init__(self, job: Job, wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN) -> None:
         settings = job.settings
+        self.runtime = {**runtime}
         self.job, self.settings, self.pipeline, self.wheel_digest = job, settings, job.pipeline, wheel_digest
         self.owner = uuid.uuid4().hex
         self.layout = Layout(settings.pipeline)
@@ -104,7 +106,7 @@ class Driver:
         self.metrics.warned(given.name for given in warnings)
 
         def accept(head: Head) -> None:
-            preflight.accept(head, topic_ids, self.wheel_digest)
+            preflight.accept(head, topic_ids, self.wheel_digest, self.runtime)
             preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
@@ -319,6 +321,7 @@ class Driver:
             previous_watermark_ms=seen.tail[-1].watermark_ms if seen.tail else None,
             shards=self.settings.shards,
             wheel_digest=self.wheel_digest,
+            runtime=self.runtime,
             settings_digest=self.job.digest,
             clock=pinned,
             # Again: somebody may have added constraints since.
@@ -331,7 +334,7 @@ class Driver:
         """Return what comes next as this driver declares it: the rest of a divided epoch is declared like a new one."""
         if not due.is_rest:
             return due
-        own = {"wheel_digest": self.wheel_digest, "settings_digest": self.job.digest}
+        own = {"wheel_digest": self.wheel_digest, "runtime": self.runtime, "settings_digest": self.job.digest}
         return due.model_copy(update={**own, "tried": self._tables.tried(), "bytes_max": self._bytes_max})
 
     @property
@@ -549,7 +552,7 @@ def one_line(error: BaseException) -> str:
 def _owes_rows(head: Head) -> bool:
     """Whether the chain has to take rows that were left, or is about to."""
     due = chain.due(head)
-    return due is not None and due.repairs is not None
+    return due is not None and (due.repairs is not None or due.leaves_again)
 
 
 def _start_of_lineage(head: Head, lineage: str) -> Offsets:

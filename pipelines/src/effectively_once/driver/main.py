@@ -15,6 +15,7 @@ import structlog
 
 from effectively_once.driver.control import stopped_line
 from effectively_once.driver.driver import Driver, one_line
+from effectively_once.driver.runtime import runtime_of
 from effectively_once.driver.session import session
 from effectively_once.driver.version import code_digest
 from effectively_once.driver.worker_errors import named_error
@@ -60,13 +61,14 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     if len(argv) != 1:
         raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
     job = job_of(Path(argv[0]), pipeline)
-    driver = Driver(job, os.environ.get(WHEEL_DIGEST) or code_digest(*job.pipeline.functions))
+    conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
+    digest = os.environ.get(WHEEL_DIGEST) or code_digest(*job.pipeline.functions)
+    driver = Driver(job, digest, runtime_of(conf))
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
     if driver.head.declared is None and (drained := driver.drained()) is not None:
         sys.stdout.write(f"{stopped_line(drained)}\n")
         return 0
-    conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
     spark = session(driver.settings, conf)
     try:
         query = driver.start(spark)

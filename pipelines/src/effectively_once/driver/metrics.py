@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from effectively_once.driver.clock import left_behind
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.records import EpochRecord
 
@@ -59,6 +60,7 @@ class Metrics:
         self._bytes = self._counter("published_bytes", "Bytes of published rows.", "sink")
         self._watermark = self._gauge("watermark_seconds", "Watermark of the last published epoch, seconds since 1970.")
         self._released = self._gauge("sources_released", "Sources that windows do not wait for any more.")
+        self._behind = self._gauge("left_behind", "Partitions and sources for which too much was held to wait.")
         self._published_at = self._gauge("published_timestamp_seconds", "When the last epoch was published.")
 
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
@@ -100,6 +102,7 @@ class Metrics:
         self._generation.set(record.generation)
         self._published_at.set(time.time())
         self._released.set(len(record.clock.released) if record.clock else 0)
+        self._behind.set(len(left_behind(record.clock, record.ranges)) if record.clock else 0)
         if record.watermark_ms is not None:
             self._watermark.set(record.watermark_ms / 1000)
 

@@ -7,7 +7,7 @@ and sinks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -65,7 +65,7 @@ class Preflight:
             PipelineError: Unreachable, Access, Source or Sink, each with what to do.
 
         """
-        S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
+        S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check(self.layout.head)
         topic_ids = self.source.topic_ids()
         topic_ids |= {f"{STATEMENTS}{name}": identity for name, identity in self.source.statements_ids().items()}
         set_to = self.source.topic_settings()
@@ -120,8 +120,12 @@ class Preflight:
     def _topics(self) -> dict[str, TopicFacts]:
         return asked(self.settings, self.job.pipeline.kafka_sinks)
 
-    def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:
-        """Compare the head that is there with settings, source and wheel, before it is taken over.
+    def accept(
+        self, head: Head, topic_ids: dict[str, str], wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN
+    ) -> None:
+        """Compare the head that is there with settings, source, wheel and runtime, before it is taken over.
+
+        Without a runtime that is not compared: a command may run elsewhere than drivers.
 
         Raises:
             PipelineError: Settings, Source, Sink or Version, each with what to do.
@@ -130,7 +134,7 @@ class Preflight:
         unchanged(head.settings, self.job.bound, self.layout.head)
         self.source.same_topic(head, topic_ids)
         same_sinks(head, topic_ids)
-        chain.same_version(head, wheel_digest, self.layout.head)
+        chain.same_version(head, wheel_digest, self.layout.head, runtime)
 
     def retained(self, head: Head) -> None:
         """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""

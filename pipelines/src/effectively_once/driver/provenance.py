@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import pyspark
 
+from effectively_once.driver.runtime import java_version
 from effectively_once.driver.version import package_digests
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import digest
@@ -29,7 +28,8 @@ def provenance_of(job: Job) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"library": _library(), "python": platform.python_version(), "spark": pyspark.__version__, "java": _java()}
+    found = {"library": _library(), "python": platform.python_version(), "spark": pyspark.__version__}
+    found["java"] = java_version()
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -39,13 +39,3 @@ def _library() -> str | None:
         return version("effectively-once")
     except PackageNotFoundError:
         return None
-
-
-def _java() -> str | None:
-    """Return what JAVA_HOME says of itself; None where that is not set, or a JDK without such a file."""
-    home = os.environ.get("JAVA_HOME")
-    try:
-        lines = Path(home, "release").read_text(encoding="utf-8").splitlines() if home else []
-    except OSError:
-        return None
-    return next((line.partition("=")[2].strip('"') for line in lines if line.startswith("JAVA_VERSION=")), None)

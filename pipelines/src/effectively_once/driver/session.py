@@ -7,13 +7,15 @@ import os
 from pyspark.sql import SparkSession
 
 from effectively_once.pipeline.settings import PipelineSettings
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, region
 
 MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
 TOKENS = "org.effectivelyonce.input.TaskTokens"
 REFUSED_ROWS = "org.effectivelyonce.input.RefusedRows"
 FILE_SYSTEM = "org.effectivelyonce.checkpoint.CheckpointFileSystem"
 STORE = "effectivelyonce.s3"
+KEYS = {"access.key": ACCESS_KEY, "secret.key": SECRET_KEY, "session.token": SESSION_TOKEN}
+"""Names that Spark does not show: its pages and logs leave out keys, secrets and tokens."""
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 UNMEASURED, MEASURED = "2147483647", str(256 << 20)
 """Bytes of a batch on its way to Python. Measuring them after every row took a tenth of an executor's time."""
@@ -85,5 +87,8 @@ def keep_checkpoints_at(s3_endpoint: str, spark: SparkSession) -> None:
     What a builder is given becomes an argument of the JVM, which everybody on the machine reads.
     """
     spark.conf.set(f"{STORE}.endpoint", s3_endpoint)
-    spark.conf.set(f"{STORE}.access.key", os.environ[ACCESS_KEY])
-    spark.conf.set(f"{STORE}.secret.key", os.environ[SECRET_KEY])
+    spark.conf.set(f"{STORE}.region", region())
+    for key, name in KEYS.items():
+        # Without a pair of keys the JVM finds a pod's token in the same environment.
+        if value := os.environ.get(name):
+            spark.conf.set(f"{STORE}.{key}", value)

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from effectively_once.errors import PipelineError, SinkError, SourceError, UnreachableError
+from effectively_once.kafka_client import client_config, refusal
 from effectively_once.ledger.records import Head
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.settings import PipelineSettings
@@ -48,7 +49,7 @@ class SinkTopics:
     def __init__(self, settings: PipelineSettings, sinks: Sequence[str]) -> None:
         self._settings = settings
         self._shards = [ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0) for sink in sinks]
-        self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+        self._admin = AdminClient(client_config(settings.kafka_bootstrap))
 
     def ids(self) -> dict[str, str]:
         """Return the id of every topic, which one made anew under the same name does not have.
@@ -117,10 +118,11 @@ class SinkTopics:
                 f"Create it with {shards} partitions" + (", compacted." if name.endswith(".progress") else "."),
             )
 
-    def _silent(self, error: KafkaException) -> UnreachableError:
-        return UnreachableError(
+    def _silent(self, error: KafkaException) -> PipelineError:
+        bootstrap = self._settings.kafka_bootstrap
+        return refusal(error.args[0], bootstrap, "topics of sinks", self._admin) or UnreachableError(
             f"the Kafka broker does not answer: {error.args[0].str()}",
-            self._settings.kafka_bootstrap,
+            bootstrap,
             "Check that it runs; nothing was lost, start the pipeline again.",
         )
 

@@ -43,7 +43,9 @@ def package_digests(*functions: Callable[..., Any]) -> dict[str, str]:
     Other than `code_digest`, which passes over what is installed, they are of the same digits wherever a package lies:
     in a checkout, in an unpacked wheel, in an image.
     """
-    names = {LIBRARY.name, *((_code_of(function).__module__ or "").partition(".")[0] for function in functions)}
+    # Methods of Python's own types are of no module.
+    modules = (getattr(_code_of(function), "__module__", None) or "" for function in functions)
+    names = {LIBRARY.name, *(module.partition(".")[0] for module in modules)}
     places = {name: _place_of(sys.modules[name]) for name in sorted(names & {*sys.modules})}
     return {name: package_digest(place) for name, place in places.items() if place is not None}
 
@@ -74,13 +76,17 @@ def _code_of(function: Callable[..., Any]) -> Any:
     """Return what is written down of a function; an object that is called has the code of its class."""
     while isinstance(function, functools.partial):
         function = function.func
-    return function if inspect.isroutine(function) else type(function)
+    return function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
 
 
 def _own(function: Callable[..., Any]) -> Iterator[tuple[str, Path]]:
     """Give the module that a function is written in, and all of its package: names and files."""
     code = _code_of(function)
-    source = inspect.getsourcefile(code)
+    try:
+        source = inspect.getsourcefile(code)
+    except TypeError:
+        # Python's own, as `int` and `max` are, which are an aggregate's functions at times.
+        source = None
     if source is None:
         return
     path = Path(source)

@@ -7,7 +7,7 @@ import threading
 import structlog
 
 from effectively_once.driver.attended import Attended
-from effectively_once.driver.clock import Idle, Silence, next_clock, without_backlog
+from effectively_once.driver.clock import Idle, Silence, forced, left_behind, next_clock, without_backlog
 from effectively_once.ledger.records import Clock, Head, Ranges
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources.kafka import KafkaSource
@@ -30,6 +30,7 @@ class Watch:
     def __init__(self, settings: PipelineSettings, source: KafkaSource) -> None:
         assert settings.idle_ms is not None  # noqa: S101 - the caller looked
         self._source, self._topic, self._sources = source, settings.topic, settings.sources
+        self._held_rows_max = settings.held_rows_max
         self._attended = Attended(source.last_offsets)
         self._partitions = Silence(settings.idle_ms, self._attended.seconds)
         self._silence = Silence(settings.hold_max_ms, self._attended.seconds)
@@ -48,7 +49,18 @@ class Watch:
         """Return the clock of the epoch that is to follow `head` with these ranges."""
         last = (head.tail[-1].clock if head.tail else None) or Clock()
         times = self._times(last, head)
-        return next_clock(head, self._idle(last, ranges), times, self._released(last, times))
+        pinned = next_clock(head, self._idle(last, ranges), times, self._released(last, times))
+        pinned = forced(head, pinned, ranges)
+        before = left_behind(last, head.tail[-1].ranges) if head.tail else []
+        for name in sorted({*left_behind(pinned, ranges)} - {*before}):
+            log.warning(
+                "too much is held, one that is behind is not waited for",
+                behind=name,
+                time_ms=pinned.forced_ms,
+                held_rows_max=self._held_rows_max,
+                todo="See why it is behind. Where executors have more memory, raise `held_rows_max`.",
+            )
+        return pinned
 
     def _idle(self, last: Clock, ranges: Ranges) -> Idle:
         moved = {

@@ -87,11 +87,12 @@ def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
 
 def _require_the_same(step: ShardStep, came: Rows) -> None:
     """Refuse a rest of which a row is in another shard than when its epoch was divided: it would be lost or doubled."""
-    due = step.task.declaration.came.get(str(step.shard))
+    pinned = step.task.declaration
+    due = None if pinned.is_abandoned else pinned.came.get(str(step.shard))
     if due is not None and due != came:
         raise SinkError(
             f"{came.rows} rows came to shard {step.shard}, and {due.rows} others when its epoch was divided",
-            f"epoch {step.task.declaration.epoch}",
+            f"epoch {pinned.epoch}",
             "What gives a record its id is not deterministic, or is another version's: start the version that divided "
             "the epoch, and let a recorded step give what is by chance.",
         )

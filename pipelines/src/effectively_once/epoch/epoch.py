@@ -11,6 +11,7 @@ Where state is Spark's own, its operators stand between the two (`stateful_step`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.pipeline.windows import Windowed
-from effectively_once.state import catalog, sums, windows
+from effectively_once.state import catalog, windows
 
 Batches = Iterable[pa.RecordBatch]
 _SHOWN = ("topic", "partition", "event_time_ms_max")
@@ -35,10 +36,12 @@ _SHOWN = ("topic", "partition", "event_time_ms_max")
 def between(pipeline: Pipeline) -> pa.Schema:
     """Columns between the steps.
 
-    `partial` and `total` rows carry the aggregates `v0`, `v1`, ... of the windows `of`; `shard` rows carry a step's
-    summary as JSON.
+    `partial` and `total` rows carry the aggregates of the windows `of`: whole numbers `v0`, `v1`, ... and bytes `c0`,
+    `c1`, ...; `shard` rows carry a step's summary as JSON.
     """
-    width = max((len(each.values) for each in pipeline.windows), default=0)
+    slots: dict[str, pa.DataType] = {}
+    for each in pipeline.windows:
+        slots |= _slots(pipeline, each)
     return pa.schema(
         [
             ("kind", pa.string()),
@@ -46,7 +49,8 @@ def between(pipeline: Pipeline) -> pa.Schema:
             ("of", pa.string()),
             (windows.KEY, pa.string()),
             (windows.START, pa.int64()),
-            *((f"v{n}", pa.int64()) for n in range(width)),
+            # Those of numbers first.
+            *sorted(slots.items(), key=lambda slot: (slot[0][0] != "v", int(slot[0][1:]))),
             ("note", pa.string()),
         ]
     )
@@ -54,7 +58,7 @@ def between(pipeline: Pipeline) -> pa.Schema:
 
 def ddl(schema: pa.Schema) -> str:
     """Return the same columns as Spark writes them."""
-    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long"}
+    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary"}
     return ", ".join(f"{column.name} {names[column.type]}" for column in schema)
 
 
@@ -73,7 +77,7 @@ def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     part = division.input_of(step, batches)
     accepted, counts = published(step, part.rows)
     for each in pipeline.windows:
-        partial = windows.partial(accepted, each.by, each.values, step.task.windows)
+        partial = windows.partial(accepted, each.keys, pipeline.accumulators(each), step.task.windows)
         yield from _carried(pipeline, "partial", each, partial)
     step.lap("partial")
     if pipeline.ids == "attached":
@@ -123,7 +127,14 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
         "shown_ms": {} if task.declaration.clock is None else shown(whole),
+        "excess_ms": None if known is None else _excess_ms(step, known),
     }
+
+
+def _excess_ms(step: ShardStep, known: catalog.Catalog) -> int | None:
+    """Return up to which time a catalog holds too much. Most are too small for that to be counted."""
+    small = len(known) <= step.task.settings.held_rows_max
+    return None if small else step.excess_ms(known.held(step.task.front_ms))
 
 
 def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
@@ -181,41 +192,44 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches([batch.select(columns.names) for batch in batches], columns)
     yield from table.filter(pc.equal(table["kind"], "shard")).to_batches()
     partial = table.filter(pc.equal(table["kind"], "partial"))
+    held: Counter[int] = Counter()
     for each in pipeline.windows:
-        mine = _of(each, partial.filter(pc.equal(partial["of"], each.name)))
-        delta = long_texts.ordered(windows.grouped(mine, windows.merges(each.values)), windows.GROUP)
+        values = pipeline.accumulators(each)
+        mine = _of(pipeline, each, partial.filter(pc.equal(partial["of"], each.name)))
+        delta = long_texts.ordered(windows.grouped(mine, windows.merges(values)), windows.GROUP)
         before = step.window_state(each)
-        step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, each.values))
+        step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, values))
+        held.update(before.held(pinned.watermark_ms, step.task.front_ms))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
         # The others are dead letters of the first step.
-        results = refusals.results_without(step, each, windows.final_of(final, each.values)[0])
-        results = results.rename_columns(each.schema.names)
-        step.publish(each.to.name, _for(pipeline, each.to.name, results, pinned.epoch))
+        results = refusals.results_without(step, each, windows.final_of(final, values)[0])
+        step.publish(each.to.name, _for(pipeline, each.to.name, each.rows(results, pipeline.given), pinned.epoch))
         if each.totals is not None:
-            yield from _carried(pipeline, "total", each, totals(each, final))
+            yield from _carried(pipeline, "total", each, totals(pipeline, each, final))
         step.merge(each.name, windows.canonical)
-    yield from _told(pipeline, step.summary())
+    yield from _told(pipeline, step.summary(excess_ms=step.excess_ms(held)))
 
 
-def totals(each: Windowed, results: pa.Table) -> pa.Table:
+def totals(pipeline: Pipeline, each: Windowed, final: pa.Table) -> pa.Table:
     """Aggregates over all keys, a row a window, in order of the window; columns of a delta with an empty key."""
-    keyless = results.set_column(0, windows.KEY, pa.array([""] * results.num_rows, pa.string()))
-    return windows.grouped(keyless, windows.merges(each.values)).sort_by(windows.START)
+    keyless = final.set_column(0, windows.KEY, pa.array([""] * final.num_rows, pa.string()))
+    return windows.grouped(keyless, windows.merges(pipeline.accumulators(each))).sort_by(windows.START)
 
 
-def totals_of(each: Windowed, table: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+def totals_of(pipeline: Pipeline, each: Windowed, table: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
     """What the shards' partial totals come to.
 
     Returns:
-        The rows of the sink `each.totals`: null is a sum that 64 bits do not hold. Those with one, exact.
+        The rows of the sink `each.totals`: null is what no sink takes, as a sum that 64 bits do not hold. Those with
+        one, exact.
 
     """
     mine = table.filter(pc.and_(pc.equal(table["kind"], "total"), pc.equal(table["of"], each.name)))
-    found, wide = windows.final_of(totals(each, _of(each, mine)), each.values)
-    given = [{name: value for name, value in row.items() if name != windows.KEY} for row in wide]
-    rest = [{name: value if sums.holds(value) else None for name, value in row.items()} for row in given]
-    whole = [found.drop_columns([windows.KEY]).cast(each.totals_schema), pa.Table.from_pylist(rest, each.totals_schema)]
-    return pa.concat_tables(whole).sort_by(windows.START), given
+    schema = each.totals_schema(pipeline.given)
+    found, others = windows.final_of(totals(pipeline, each, _of(pipeline, each, mine)), pipeline.accumulators(each))
+    whole = [found.drop_columns([windows.KEY]).cast(schema), pa.Table.from_pylist([o.shown for o in others], schema)]
+    exact = [{name: value for name, value in one.exact.items() if name != windows.KEY} for one in others]
+    return pa.concat_tables(whole).sort_by(windows.START), exact
 
 
 def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:
@@ -227,22 +241,30 @@ def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:
 def _carried(pipeline: Pipeline, kind: str, each: Windowed, aggregates: pa.Table) -> Iterator[pa.RecordBatch]:
     """Aggregates (columns of a delta) as rows between the steps."""
     schema, number = between(pipeline), aggregates.num_rows
-    given = dict(zip(aggregates.column_names[2:], aggregates.columns[2:], strict=True))
     known = {
         "kind": pa.repeat(kind, number),
         "of": pa.repeat(each.name, number),
         windows.KEY: aggregates[windows.KEY],
         windows.START: aggregates[windows.START],
     }
-    known |= {f"v{n}": values for n, values in enumerate(given.values())}
+    known |= dict(zip(_slots(pipeline, each), aggregates.columns[2:], strict=True))
     columns = [known.get(column.name, pa.nulls(number, column.type)) for column in schema]
     yield from pa.table(columns, schema=schema).to_batches()
 
 
-def _of(each: Windowed, carried: pa.Table) -> pa.Table:
+def _of(pipeline: Pipeline, each: Windowed, carried: pa.Table) -> pa.Table:
     """Rows between the steps as aggregates."""
-    names = [windows.KEY, windows.START, *(f"v{n}" for n in range(len(each.values)))]
-    return carried.select(names).rename_columns([windows.KEY, windows.START, *each.values])
+    kept = windows.schema(pipeline.accumulators(each))
+    return carried.select([*windows.GROUP, *_slots(pipeline, each)]).rename_columns(kept.names)
+
+
+def _slots(pipeline: Pipeline, each: Windowed) -> dict[str, pa.DataType]:
+    """Columns between the steps that carry what is kept of its values, in order."""
+    slots: dict[str, pa.DataType] = {}
+    for column in [*windows.schema(pipeline.accumulators(each))][len(windows.GROUP) :]:
+        of = "c" if column.type == pa.binary() else "v"
+        slots[f"{of}{sum(name[0] == of for name in slots)}"] = column.type
+    return slots
 
 
 def _told(pipeline: Pipeline, summary: dict[str, object]) -> Iterator[pa.RecordBatch]:

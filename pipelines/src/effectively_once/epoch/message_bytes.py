@@ -8,8 +8,8 @@ texts of both, each has half of it, so that neither makes the other unfit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once.pipeline.columns import COORDINATES
-from effectively_once.pipeline.sinks import MESSAGE_BYTES, ToKafka
-from effectively_once.state.aggregates import Sum
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, ToKafka, ToTable
+from effectively_once.state.accumulator import Accumulator
+from effectively_once.state.ordered import as_json
 
 if TYPE_CHECKING:
     from effectively_once.pipeline.pipeline import Pipeline
@@ -27,6 +28,8 @@ BATCH_BYTES = 128
 """Kafka's own words around the only record of a batch."""
 LETTER_BYTES = MESSAGE_BYTES - BATCH_BYTES
 """What a dead letter may have."""
+REASON_CHARACTERS = 1_000
+"""Of a reason in a dead letter that would be too large with all of it."""
 _RESULT_BYTES = 64 << 10
 """Of the dead letter of a result, beside its key: its values, and where it is from."""
 SHORT, LONG = '"\\\b\t\n\f\r', "".join(chr(code) for code in range(32) if chr(code) not in "\b\t\n\f\r")
@@ -98,17 +101,50 @@ def messages_of(pipeline: Pipeline) -> list[Message]:
         shown = to.columns or tuple(name for name in schema.names if not (from_input and name in COORDINATES.names))
         around = 0 if to.value else 2 + _EPOCH + (_SOURCE if from_input else 0)
         texts = []
+        values = _values(pipeline, to.name)
         for column in () if to.value else map(schema.field, shown):
-            around += len(column.name) + len('"":,') + (_TOPIC if column.name == "topic" else _WIDEST[column.type])
-            if column.type in _TEXTS and not (from_input and column.name == "topic"):
+            around += len(column.name) + len('"":,') + (_TOPIC if column.name == "topic" else _widest(column.type))
+            if column.name not in values and column.type in _TEXTS and not (from_input and column.name == "topic"):
                 texts.append(column.name)
-        found.append(Message(to.name, to.message_bytes_max - BATCH_BYTES - around, tuple(texts), raw))
-    found += [
-        Message(each.name, LETTER_BYTES - _RESULT_BYTES, (each.by, each.by))
-        for each in pipeline.windows
-        if any(isinstance(value, Sum) for value in each.values.values())
-    ]
+        part = Message(to.name, to.message_bytes_max - BATCH_BYTES - around, tuple(texts), raw)
+        # A result that is the key of its message is in it once more.
+        found.append(_with_values(part, [(name, *values[name]) for name in (*shown, *raw) if name in values]))
+    for each in pipeline.windows:
+        texts = [name for name in each.keys if pipeline.given.field(name).type in _TEXTS]
+        # A table may refuse a result too. Values are shortened where they are too long (`too_large`).
+        if isinstance(each.to, ToTable) or any(value.reason for value in pipeline.accumulators(each).values()):
+            found.append(Message(each.name, LETTER_BYTES - _RESULT_BYTES, (*texts, *texts)))
     return found
+
+
+def _values(pipeline: Pipeline, name: str) -> dict[str, tuple[str | None, Accumulator]]:
+    """Return the values of the windows of a name: the column that each shows texts of, and what it keeps."""
+    for each in pipeline.windows:
+        if each.name == name:
+            return {
+                of: (next(iter(each.values[of].columns)) if value.texts else None, value)
+                for of, value in pipeline.accumulators(each).items()
+            }
+    return {}
+
+
+def _with_values(part: Message, values: Sequence[tuple[str, str | None, Accumulator]]) -> Message:
+    """Add the texts of results, which are of several records: each record may take its share of the room.
+
+    A text that is JSON itself is JSON within JSON in the message: it takes twice as much. One that is there twice is of
+    the same records both times.
+    """
+    columns = tuple(column for _, column, _ in values if column is not None)
+    once = {name: value for name, _, value in values}.values()
+    shares = sum(value.texts * (2 if value.json_bytes else 1) for value in once)
+    room = part.room - sum(value.json_bytes for _, _, value in values)
+    return replace(part, room=room // max(1, shares), json=(*part.json, *columns))
+
+
+def _widest(kind: pa.DataType) -> int:
+    """Return how many bytes a value has as JSON; of a text or bytes, what is around it."""
+    # Quotes, sign, point, and a zero before it.
+    return kind.precision + 5 if pa.types.is_decimal(kind) else _WIDEST[kind]
 
 
 def of_records(pipeline: Pipeline) -> list[Message]:
@@ -139,7 +175,7 @@ def _suspects(part: Message, answer: pa.Table) -> list[int]:
 def _larger(part: Message, row: pa.Table) -> bool:
     (values,) = row.to_pylist()
     size = sum(len(_encoded(values[name])) for name in part.raw)
-    size += sum(len(orjson.dumps(values[name], default=bytes.hex)) - len('""') for name in part.json)
+    size += sum(len(orjson.dumps(values[name], default=as_json)) - len('""') for name in part.json)
     return size > part.room
 
 

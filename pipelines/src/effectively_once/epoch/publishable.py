@@ -56,6 +56,12 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
         for name in texts:
             bound = (_ROW_BYTES - _ROW_HEAD_BYTES - _COLUMN_BYTES * len(to.key)) // len(texts)
             bytes_[name] = min(bound, bytes_.get(name, bound))
+    for each in pipeline.windows:
+        if isinstance(each.to, ToTable):
+            values = pipeline.accumulators(each)
+            # What is collected is JSON, which has no zero byte.
+            shown = [name for name in values if name in (each.to.columns or values) and values[name].texts == 1]
+            in_tables.update(column for name in shown for column in each.values[name].columns)
     if pipeline.stateful is not None and isinstance(pipeline.stateful.to, ToTable):
         # Whatever its operators make of them may come to the table.
         in_tables.update(pipeline.input.names)

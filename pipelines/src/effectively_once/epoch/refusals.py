@@ -89,8 +89,8 @@ def sharded_by(pipeline: Pipeline, name: str) -> tuple[str, ...]:
     """Name the columns of a table by which its rows are in shards: where these are equal, rows are in one shard."""
     if any(to.name == name for to in pipeline.rows):
         return ("id",) if pipeline.ids == "attached" else tuple(COORDINATES.names)
-    by = {each.name: each.by for each in pipeline.windows}
-    return (by.get(name, pipeline.stateful.by if pipeline.stateful is not None else ""),)
+    keys = {each.name: each.keys for each in pipeline.windows}
+    return keys.get(name, (pipeline.stateful.by if pipeline.stateful is not None else "",))
 
 
 def recorded_steps(pipeline: Pipeline, pinned: Declaration) -> list[str]:
@@ -195,12 +195,13 @@ def _tried(step: ShardStep) -> list[Windowed]:
 
 def _closing(step: ShardStep, each: Windowed) -> tuple[pa.Table, int]:
     """Results that this epoch would publish, columns of a delta, and how many are too large for every sink."""
-    pinned = step.task.declaration
+    pinned, pipeline = step.task.declaration, step.task.pipeline
     watermarks = pinned.previous_watermark_ms, pinned.watermark_ms
     if watermarks[0] == watermarks[1]:
-        return windows.schema(each.values).empty_table(), 0
-    results, wide = windows.final_of(step.window_state(each).final(*watermarks), each.values)
-    return results, len(wide)
+        return windows.schema(pipeline.accumulators(each)).empty_table(), 0
+    final = step.window_state(each).final(*watermarks)
+    results, impossible = windows.final_of(final, pipeline.accumulators(each))
+    return results, len(impossible)
 
 
 def _refused_rows(step: ShardStep, rows: pa.Table) -> dict[str, str]:
@@ -218,7 +219,8 @@ def _refused_results(step: ShardStep, closing: dict[str, pa.Table]) -> Iterator[
         results = closing.get(each.name)
         if results is None:
             continue
-        given = results.rename_columns(each.schema.names).select(step.task.pipeline.schema_of(each.name).names)
+        pipeline = step.task.pipeline
+        given = each.rows(results, pipeline.given).select(pipeline.schema_of(each.name).names)
         found = _untaken(step, {each.name: given}, RESULT_REFUSED)
         keys, starts = results[windows.KEY], results[windows.START]
         yield each.name, {(keys[row].as_py(), starts[row].as_py()): why for row, why in found.items()}

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql.types import BinaryType, DataType, StringType, TimestampType
 
 from effectively_once.epoch import chance, whole_input
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
@@ -66,7 +66,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     """
     nothing = spark.createDataFrame([], KAFKA)
     try:
-        frame = pipeline.transform(nothing)
+        frame = _in_ms(pipeline.transform(nothing))
         given = frame.schema
     except Exception as error:
         raise SettingsError(
@@ -104,6 +104,14 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
         )
 
 
+def _in_ms(given: DataFrame) -> DataFrame:
+    """Add `event_time_ms` where a transform gives the time as a timestamp, `event_time`."""
+    kinds = {field.name: field.dataType for field in given.schema}
+    if "event_time_ms" in kinds or not isinstance(kinds.get("event_time"), TimestampType):
+        return given
+    return given.withColumn("event_time_ms", f.unix_millis("event_time"))
+
+
 def _operators(frame: DataFrame, source: DataFrame) -> Iterator[str]:
     """Names of the operators between a frame and what it was made of; not those of other frames that it joins."""
 
@@ -126,7 +134,7 @@ def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         `pipeline.input`, reason (null: nothing is wrong with it), value.
 
     """
-    given = pipeline.transform(frame)
+    given = _in_ms(pipeline.transform(frame))
     # A reason may quote what is no text.
     reason = f.make_valid_utf8("reason")
     for name in pipeline.required:

@@ -30,7 +30,7 @@ from effectively_once.pipeline.windows import Windowed
 from effectively_once.progress import announce
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published, Sink
-from effectively_once.state import catalog, deltas, merge
+from effectively_once.state import catalog, deltas, held, merge
 from effectively_once.state import windows as state
 from effectively_once.state.lateness import Windows
 from effectively_once.store import object_store
@@ -56,6 +56,12 @@ class EpochTask:
     def layout(self) -> Layout:
         """Object names."""
         return Layout(self.settings.pipeline)
+
+    @property
+    def front_ms(self) -> int | None:
+        """Where time would be if nobody was waited for; None where it goes by the largest time seen anyway."""
+        clock = self.declaration.clock
+        return None if clock is None else clock.front_ms
 
     @property
     def windows(self) -> Windows:
@@ -169,10 +175,20 @@ class ShardStep:
     def window_state(self, windowed: Windowed) -> state.WindowState:
         """Return the windows that are open before this epoch, those that it closes among them."""
         windows = self.task.windows
-        fresh = lambda: state.WindowState(windows, windowed.values)  # noqa: E731
+        values = self.task.pipeline.accumulators(windowed)
+        fresh = lambda: state.WindowState(windows, values)  # noqa: E731
         found = self._folded(windowed.name, state.canonical, fresh)
         found.expire(self.task.declaration.previous_watermark_ms)
         return found
+
+    def excess_ms(self, rows: Mapping[int, int]) -> int | None:
+        """Return up to which time this shard holds too much for those who are behind; None where it does not.
+
+        Args:
+            rows: those that are held, by the start of their window (ms since 1970).
+
+        """
+        return held.excess_ms(rows, self.task.windows, self.task.settings.held_rows_max)
 
     def decide(
         self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str, largest: int | None = None

@@ -100,7 +100,7 @@ class Summary:
             began = time.monotonic()
             opened = sink(name)
             if name in totals:
-                table, wide = totals_of(totals[name], found)
+                table, wide = totals_of(pipeline, totals[name], found)
                 for row in wide:
                     log.warning("total too large, null is published", epoch=epoch, sink=name, **_exact(row))
                 table = table.select(pipeline.schema_of(name).names)
@@ -130,9 +130,15 @@ class Summary:
         times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
         known: Counter[str] = Counter()
         shown: Times = {}
+        excess = (note["excess_ms"] for _, note in self._notes if note.get("excess_ms") is not None)
         for note in decided:
             known.update(note["catalog"])
             shown = latest(shown, note.get("shown_ms", {}))
+        left = {shard: note["left"] for shard, note in self._notes if "left" in note}
+        came = {shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note}
+        if declaration.is_abandoned:
+            # A rest that was abandoned is left once more.
+            left, came = declaration.after, declaration.came
         return EpochRecord(
             **declaration.model_dump(exclude={"came"}),
             generation=generation,
@@ -144,8 +150,9 @@ class Summary:
             catalog=dict(known),
             ms=self.ms,
             shown_ms=shown,
-            left={shard: note["left"] for shard, note in self._notes if "left" in note},
-            came={shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note},
+            left=left,
+            excess_ms=max(excess, default=None),
+            came=came,
         )
 
     def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:

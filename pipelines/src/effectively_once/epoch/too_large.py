@@ -1,4 +1,4 @@
-"""Results of windows with a sum that 64 bits do not hold: no sink can take them, so they are dead letters.
+"""Results of windows that no sink takes, as one with a sum that 64 bits do not hold: they are dead letters.
 
 They are known before anything of their epoch is published: what an epoch closes is in the state before it (R7). So the
 first step tells them, with the dead letters of its shard and under their mark, and the second leaves them out.
@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
 
-from effectively_once.pipeline.columns import SUM_TOO_LARGE
-from effectively_once.state import deltas, sums, windows
+from effectively_once.epoch.message_bytes import LETTER_BYTES, REASON_CHARACTERS
+from effectively_once.state import deltas, keys, ordered, sums, windows
 
 if TYPE_CHECKING:
     from effectively_once.epoch.shard_step import ShardStep
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from effectively_once.sinks.kafka_shard import Row
 
 
+SHORT_CHARACTERS = 2_000
+"""Of all values of a result together, where its dead letter would be larger than its topic takes."""
+
+
 def letters(step: ShardStep) -> list[Row]:
     """Return the dead letters of the results that this epoch would close in a shard.
 
     `source` names the windows, the shard, and which one of the epoch it is. `value` is the result: key, window and
-    values, whole numbers as text.
+    values, these as text; the first characters alone where all are more than the topic takes.
     """
     return [letter for each in step.task.pipeline.windows for letter in _of(step, each)]
 
@@ -35,16 +40,32 @@ def _of(step: ShardStep, each: Windowed) -> list[Row]:
     if watermarks[0] == watermarks[1] or not _possible(step, each):
         return []
     final = step.window_state(each).final(*watermarks)
-    wide = windows.final_of(final, each.values)[1]
-    return [letter(step, each, number, SUM_TOO_LARGE, result) for number, result in enumerate(wide)]
+    found = windows.final_of(final, step.task.pipeline.accumulators(each))[1]
+    return [letter(step, each, number, one.reason, one.exact) for number, one in enumerate(found)]
 
 
 def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Mapping[str, Any]) -> Row:
-    """Return the dead letter of a result, columns of a delta; `number` is which one of the epoch and shard it is."""
-    values = {name: str(value) for name, value in result.items() if name not in windows.GROUP}
-    value = {each.by: result[windows.KEY], windows.START: result[windows.START], **values}
+    """Return the dead letter of a result, with key and window as in a delta.
+
+    `number` is which one of the epoch and shard it is.
+    """
+    values = {name: _text(value) for name, value in result.items() if name not in windows.GROUP}
+    kinds = [step.task.pipeline.given.field(name).type for name in each.keys]
+    key = [column[0].as_py() for column in keys.decode(pa.chunked_array([[result[windows.KEY]]]), kinds)]
+    by = dict(zip(each.keys, map(ordered.as_json, key), strict=True))
+    value = {**by, windows.START: result[windows.START], **values}
     source = f"{step.task.settings.pipeline}.{each.name}", step.shard, number
-    line = {
+    body = orjson.dumps(_line(step, source, reason, value))
+    if len(body) > LETTER_BYTES:
+        # The key fits, as its records were judged by it; values are of any number of records.
+        most = max(1, SHORT_CHARACTERS // len(values))
+        short = {name: text[:most] for name, text in values.items()}
+        body = orjson.dumps(_line(step, source, reason[:REASON_CHARACTERS], value | short))
+    return None, body
+
+
+def _line(step: ShardStep, source: tuple[str, int, int], reason: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {
         "reason": reason,
         "id": None,
         "value": orjson.dumps(value).decode(),
@@ -52,15 +73,19 @@ def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Ma
         "epoch": step.task.declaration.epoch,
         "source": source,
     }
-    return None, orjson.dumps(line)
+
+
+def _text(value: Any) -> str:
+    told = ordered.as_json(value)
+    return str(told).lower() if isinstance(told, bool) else str(told)
 
 
 def _possible(step: ShardStep, each: Windowed) -> bool:
-    """Whether the state can hold such a sum. Ordinary state is not read for that, as the chain tells how large it is.
+    """Whether the state can hold such a one. Ordinary state is not read for that, as the chain tells how large it is.
 
     Not of a delta that an older version wrote: then it is read.
     """
-    if not windows.summed(each.values):
+    if not windows.limited(step.task.pipeline.accumulators(each)):
         return False
     named = [entry.rows for entry in step.task.deltas_of(each.name, step.shard) if entry.rows.rows]
     size = deltas.largest(named)

@@ -8,9 +8,10 @@ is declared at a time. A stale driver can therefore at most complete, identicall
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -38,6 +39,9 @@ TAIL_LIMIT = 64
 
 ANEW = "Delete the checkpoint folder of this lineage (never head.json): the driver then continues where the chain ends."
 """The way out where Spark planned what does not fit the chain."""
+
+UNKNOWN: Final[Mapping[str, str]] = MappingProxyType({})
+"""A runtime that is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
     declared = held.head.declared
     if declared is None:
         raise ChainError("no epoch is declared", layout.head, "There is nothing to abandon.")
-    if declared.repairs is not None:
+    if declared.repairs is not None and not declared.is_rest:
         raise ChainError(
             f"epoch {declared.epoch} repairs epoch {declared.repairs}, whose missing rows would be lost",
             layout.head,
@@ -161,7 +165,8 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
 def nothing(declared: Declaration) -> Declaration:
     """Return the declaration of an epoch that covers nothing, in the place of another.
 
-    Its watermark is that of the epoch before: it closes no window, and the next one closes those it would have closed.
+    Where that one took the rest of a divided epoch, the rest is due in the next one. Its watermark is that of the epoch
+    before: it closes no window, and the next one closes those it would have closed.
     """
     ranges = {
         topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
@@ -172,13 +177,20 @@ def nothing(declared: Declaration) -> Declaration:
             "ranges": ranges,
             "watermark_ms": declared.previous_watermark_ms,
             "shown": {},
+            "repairs": None,
             "anew": (),
             "abandoned": True,
         }
     )
 
 
-def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel_digest: str) -> Step[Held]:
+def finish_as_shown(
+    layout: Layout,
+    held: Held,
+    shown: dict[str, AsShown],
+    wheel_digest: str,
+    runtime: Mapping[str, str] = UNKNOWN,
+) -> Step[Held]:
     """Pin the declared epoch anew: the shards of `shown` take the rows that they show, and no others.
 
     What they leave is published under the next number (`repair`). What is decided from then on has names of this
@@ -197,7 +209,8 @@ def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel
             "no epoch is declared that could be finished as it is shown", layout.head, "There is nothing to repair."
         )
     anew = (*declared.anew, held.head.generation)
-    pinned = declared.model_copy(update={"shown": shown, "anew": anew, "wheel_digest": wheel_digest})
+    version = {"wheel_digest": wheel_digest, "runtime": {**runtime}}
+    pinned = declared.model_copy(update={"shown": shown, "anew": anew, **version})
     new = held.head.model_copy(update={"declared": pinned, "sequence": held.head.sequence + 1})
     return (yield from _commit(layout, held, new))
 
@@ -224,6 +237,7 @@ def repair(head: Head) -> Declaration | None:
             "previous_watermark_ms": last.watermark_ms,
             "clock": _clock_after(last),
             "after": last.left,
+            "abandoned": None,
             "came": {shard: it for shard, it in last.came.items() if shard in last.left},
             "reads": (last.reads or last.ranges) if last.left else {},
             # Of an epoch that repaired another, shards without a rest have taken all.
@@ -240,9 +254,9 @@ def input_of(head: Head, epoch: Declaration) -> Ranges:
         epoch: the epoch.
 
     """
-    if epoch.repairs is None or epoch.reads:
-        return epoch.reads or epoch.ranges
-    return head.tail[-1].ranges
+    if epoch.repairs is None:
+        return epoch.ranges
+    return epoch.reads or head.tail[-1].ranges
 
 
 def due(head: Head) -> Declaration | None:
@@ -282,6 +296,7 @@ def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_diges
             "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
             "previous_watermark_ms": last.watermark_ms,
             "watermark_ms": last.watermark_ms,
+            "runtime": {},
             "wheel_digest": wheel_digest,
             "clock": _clock_after(last),
             "abandoned": True,
@@ -344,14 +359,15 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
     return "new"
 
 
-def same_version(head: Head, wheel_digest: str, where: str) -> None:
+def same_version(head: Head, wheel_digest: str, where: str, runtime: Mapping[str, str] = UNKNOWN) -> None:
     """Refuse to finish an epoch that another version of the pipeline declared (R3), unless it was abandoned.
 
     So is one that repairs the last: which rows are of which shard must not change between the two. Of a divided epoch
-    any version takes the rest, as its shards know what came to them (`Declaration.came`).
+    any version takes the rest, as its shards know what came to them (`Declaration.came`). The version is the wheel and
+    what it runs on; a component that one of both does not name is not compared.
 
     Raises:
-        VersionError: naming both digests.
+        VersionError: naming both digests, or what else differs.
 
     """
     declared = due(head)
@@ -365,6 +381,21 @@ def same_version(head: Head, wheel_digest: str, where: str) -> None:
             where,
             "Start the pipeline once with the wheel that declared it and stop it in order; then start this version. "
             "If that wheel cannot finish it: `effectively-once abandon`.",
+        )
+    if declared is not None and not declared.is_abandoned:
+        _same_runtime(declared, runtime, where)
+
+
+def _same_runtime(declared: Declaration, runtime: Mapping[str, str], where: str) -> None:
+    pinned = declared.runtime
+    differ = [name for name in sorted({*pinned} & {*runtime}) if pinned[name] != runtime[name]]
+    if differ:
+        then, now = (", ".join(f"{name} {had[name]}" for name in differ) for had in (pinned, runtime))
+        raise VersionError(
+            f"epoch {declared.epoch} was declared on {then}, this is {now}",
+            where,
+            "Start the pipeline once with the image or environment that declared it and stop it in order; then start "
+            "this one. If that cannot be had: `effectively-once abandon`.",
         )
 
 
@@ -454,7 +485,7 @@ def _flushed(layout: Layout, head: Head) -> Step[Head]:
 
     An epoch stays whose rest others take: a batch of Spark is compared with its ranges, the watermark goes by its rows.
     """
-    begun = max((number for number, record in enumerate(head.tail) if record.repairs is None), default=0)
+    begun = max((at for at, record in enumerate(head.tail) if record.repairs is None and not record.reads), default=0)
     half = min(TAIL_LIMIT // 2, begun)
     if len(head.tail) <= TAIL_LIMIT or not half:
         return head

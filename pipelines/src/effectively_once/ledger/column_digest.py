@@ -32,6 +32,8 @@ def of_values(column: pa.ChunkedArray) -> str:
 
 def _content(column: pa.Array) -> Iterator[bytes]:
     # Not Arrow's own buffers: behind a null they may hold anything, and a slice shares those of the whole.
+    if pa.types.is_decimal128(column.type):
+        column = column.view(pa.binary(16))
     kind = column.type
     yield pc.is_valid(column).to_numpy(zero_copy_only=False).tobytes()
     if any(fits(kind) for fits in _BYTES):

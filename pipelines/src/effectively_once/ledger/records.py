@@ -14,15 +14,15 @@ Ranges = dict[str, dict[str, tuple[int, int]]]
 Offsets = dict[str, dict[str, int]]
 """Topic -> partition -> offset."""
 
-FORMAT = 4
+FORMAT = 5
 """What this version writes."""
 
 SEALED = 3
 """Since this format head has a checksum."""
 
-READABLE = (2, SEALED, FORMAT)
-"""What it reads. Formats 2 and 3 have digests of another form, format 2 has no checksums. Format 1 had other digests
-still, and no `merged`, `catalog`, `ms` and `bytes`.
+READABLE = (2, SEALED, 4, FORMAT)
+"""What it reads. Formats 2 to 4 pin no runtime. Formats 2 and 3 have digests of another form, format 2 has no
+checksums. Format 1 had other digests still, and no `merged`, `catalog`, `ms` and `bytes`.
 """
 
 
@@ -131,15 +131,29 @@ class Clock(Sparse):
             None of one that has not said how far it is.
         released: sources that nobody waits for: for `hold_max_ms` they have said no later time, and none of theirs was
             read.
+        forced_ms: who is behind this time is not waited for: more was held for them than a shard may hold
+            (`held_rows_max`). None of nearly all epochs.
 
     """
 
-    OPTIONAL = frozenset({"sources", "released"})
+    OPTIONAL = frozenset({"sources", "released", "forced_ms"})
 
     shown: Times = {}
     idle: dict[str, list[str]] = {}
     sources: dict[str, int | None] = {}
     released: tuple[str, ...] = ()
+    forced_ms: int | None = None
+
+    @property
+    def front_ms(self) -> int | None:
+        """How far the partition has come that is furthest ahead, of those that are not idle; None where none shows."""
+        times = (
+            time
+            for topic, partitions in self.shown.items()
+            for partition, time in partitions.items()
+            if partition not in self.idle.get(topic, [])
+        )
+        return max(times, default=None)
 
 
 class Loss(Record):
@@ -185,11 +199,26 @@ class Declaration(Sparse):
             (`effectively-once accept-loss`). None for every other epoch.
         tried: tables that rows are tried on before any is shown, as somebody added constraints to them. What these
             refuse is recorded, so a constraint that goes or comes changes nothing for a repeat.
+        runtime: what the content depends on beside the wheel: component -> version. Empty in what older versions wrote,
+            and where an operator's command has no such thing.
 
     """
 
     OPTIONAL = frozenset(
-        {"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried", "bytes_max", "reads", "after", "came"}
+        {
+            "shown",
+            "anew",
+            "repairs",
+            "clock",
+            "abandoned",
+            "lost",
+            "tried",
+            "bytes_max",
+            "reads",
+            "after",
+            "came",
+            "runtime",
+        }
     )
 
     epoch: int
@@ -213,6 +242,7 @@ class Declaration(Sparse):
     reads: Ranges = {}
     after: dict[str, Place] = {}
     came: dict[str, Rows] = {}
+    runtime: dict[str, str] = {}
 
     @property
     def decides(self) -> int | None:
@@ -226,7 +256,12 @@ class Declaration(Sparse):
     @property
     def is_rest(self) -> bool:
         """Whether it takes the rest of a divided epoch, and of no other."""
-        return bool(self.after) and not self.shown
+        return bool(self.after) and not self.shown and not self.abandoned
+
+    @property
+    def leaves_again(self) -> bool:
+        """Whether it was to take the rest of a divided epoch and was abandoned: the next one takes it."""
+        return bool(self.after) and self.is_abandoned
 
     @property
     def is_abandoned(self) -> bool:
@@ -252,7 +287,7 @@ class Declaration(Sparse):
         """How many records it reads at most; None where an operator pinned which of them it takes."""
         if self.shown:
             return None
-        read = self.reads or self.ranges
+        read = self.ranges if self.is_abandoned else self.reads or self.ranges
         return sum(end - start for partitions in read.values() for start, end in partitions.values())
 
 
@@ -293,10 +328,12 @@ class EpochRecord(Declaration):
             there is a clock.
         left: the first row of each shard that it did not take, as its input was too large: the next epoch takes the
             rest. Empty of nearly all epochs.
+        excess_ms: before this time a shard held more than it may for those who are behind: the next epoch does not wait
+            for them. None of nearly all epochs.
 
     """
 
-    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left"}
+    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left", "excess_ms"}
 
     generation: int
     counts: Counts
@@ -309,6 +346,7 @@ class EpochRecord(Declaration):
     before: str | None = None
     shown_ms: Times = {}
     left: dict[str, Place] = {}
+    excess_ms: int | None = None
 
     @property
     def leaves_rows(self) -> bool:

@@ -2,6 +2,7 @@
 
 A row is its numbers, eight bytes each, little-endian: of a number, flag or time its bits as a signed number of 64, of
 text and bytes their length, of a null 0. Then comes one byte a column, 1 where it is null, and then all text and bytes.
+A decimal is 16 bytes, of a whole number of its last digit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def of_table(table: pa.Table) -> Iterator[list[bytes]]:
     """Give the bytes of the rows in order, some rows at a time.
 
     Raises:
-        pa.ArrowException, ValueError: a column is neither a number of at most 64 bits, nor a flag, time, text or bytes.
+        pa.ArrowException, ValueError: a column is neither a number of at most 64 bits, nor a decimal, a flag, a time,
+            text or bytes.
 
     """
     size = table.nbytes + _WIDTH * table.num_columns * table.num_rows
@@ -45,6 +47,8 @@ def _of(table: pa.Table) -> list[bytes]:
     texts = []
     for place, column in enumerate(table.columns):
         values = column.combine_chunks()
+        if pa.types.is_decimal128(values.type):
+            values = values.view(pa.binary(16))
         if values.null_count:
             heads["nulls"][:, place] = values.is_null().to_numpy(zero_copy_only=False)
         if any(fits(values.type) for fits in _TEXT):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from effectively_once.driver.runtime import runtime_of
 from effectively_once.operate import control_commands
 from effectively_once.operate.abandon.abandon import abandon
 from effectively_once.operate.abandon.accept_loss import accept_loss
@@ -20,7 +22,7 @@ from effectively_once.operate.retention.retention import AGE_S, retention
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.dead_letters import Selection, counted, epochs, shown
 
-WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
+WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
 REPLAY_HELP = """\
 Reads what is committed when it begins, and sends it to the pipeline's input again.
 
@@ -115,7 +117,11 @@ def _abandon(job: Job, given: argparse.Namespace) -> int:
 
 
 def _repair(job: Job, given: argparse.Namespace) -> int:
-    repair(job, _say, yes=given.yes, wheel_digest=os.environ.get(WHEEL_DIGEST))
+    wheel = os.environ.get(WHEEL_DIGEST)
+    # Where a wheel is named, this is the version that is to finish the epoch.
+    conf = os.environ.get(SPARK_CONF)
+    runtime = None if wheel is None else runtime_of(json.loads(conf) if conf else None)
+    repair(job, _say, yes=given.yes, wheel_digest=wheel, runtime=runtime)
     return 0
 
 

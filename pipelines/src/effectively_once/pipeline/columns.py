@@ -10,8 +10,6 @@ TIME = pa.schema([("event_time_ms", pa.int64())])
 REFUSED = pa.schema([("reason", pa.string()), ("value", pa.binary())])
 SENT = pa.schema([("timestamp", pa.timestamp("us", "UTC"))])
 DEAD_LETTER = "dead_letter"
-SUM_TOO_LARGE = "sum_too_large"
-"""The reason of a dead letter that is no record, but the result of a window."""
 REFUSED_BY_TABLE = "refused_by_table"
 """How the reason begins of a record that a table's constraints refuse; sink and constraint follow."""
 RESULT_REFUSED = "result_refused_by_table"

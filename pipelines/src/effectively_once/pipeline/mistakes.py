@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,8 +12,10 @@ from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
 from effectively_once.pipeline.windows import WINDOW_START, Windowed
-from effectively_once.sinks.tables import COLUMN_TYPES
-from effectively_once.state.aggregates import Count
+from effectively_once.sinks.tables import TYPES, column_type
+from effectively_once.state import keys
+from effectively_once.state.accumulators import is_number
+from effectively_once.state.aggregates import Average, OwnAggregate, Sum
 from effectively_once.state.lateness import LONGEST_MS
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _STATES_OWN = "key"
 """The key's column in the deltas of windows."""
 LEAST_BYTES, MOST_BYTES = 65_536, 100_000_000
 """Of messages: what numbers and names of columns take beside texts, and what a producer sends."""
+TEXT_BYTES = 1_024
+"""Of a message, for each text that results show of records: some two hundred characters, however they are escaped."""
 _KEPT_FOR_US = {DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"}
 
 
@@ -37,9 +41,9 @@ def mistakes(pipeline: Pipeline) -> Iterator[str]:
     yield from _wrong_settings(pipeline)
     yield from _wrong_names([column.name for column in columns])
     yield from (
-        f"column {column.name!r} is of type {column.type}; possible are {', '.join(map(str, COLUMN_TYPES))}"
+        f"column {column.name!r} is of type {column.type}; possible are {TYPES}"
         for column in columns
-        if column.type not in COLUMN_TYPES
+        if column_type(column.type) is None
     )
     if pipeline.ahead_ms is not None and not pipeline.timed:
         yield "ahead_ms is of rows that have an event time, and these have none"
@@ -61,10 +65,10 @@ def mistakes(pipeline: Pipeline) -> Iterator[str]:
     for each in pipeline.windows:
         yield from _wrong_window(each, pipeline.given)
         for name, value in each.values.items():
-            if value.column in nullable:
-                yield f"value {name!r} of windows {each.name!r} is of {value.column!r}, {may_be_null}"
-        if each.by in nullable:
-            yield f"windows {each.name!r} are by {each.by!r}, {may_be_null}"
+            for column in nullable.intersection(value.columns):
+                yield f"value {name!r} of windows {each.name!r} is of {column!r}, {may_be_null}"
+        for name in nullable.intersection(each.keys):
+            yield f"windows {each.name!r} are by {name!r}, {may_be_null}"
     for to, schema in pipeline.destinations.values():
         yield from _wrong_sink(to, schema)
     for to in pipeline.rows:
@@ -103,23 +107,66 @@ def _twice(names: Iterable[str]) -> list[str]:
 
 
 def _wrong_window(each: Windowed, columns: pa.Schema) -> Iterator[str]:
-    whole = {column.name for column in columns if pa.types.is_int64(column.type) or pa.types.is_int32(column.type)}
-    texts = {column.name for column in columns if pa.types.is_string(column.type)}
-    if each.by not in texts:
-        yield f"windows {each.name!r} are by {each.by!r}, which is no column of text"
+    kinds = {column.name: column.type for column in columns}
+    for name in each.keys:
+        if kinds.get(name) not in keys.TYPES:
+            yield (
+                f"windows {each.name!r} are by {name!r}, which is no column of texts, whole numbers, dates, truth "
+                "values or times"
+            )
+    if not each.keys:
+        yield f"windows {each.name!r} are by no column"
+    yield from (f"windows {each.name!r} are by {name!r} twice" for name in _twice(each.keys))
+    yield from _wrong_values(each, kinds)
+    if isinstance(each.to, ToTable) and each.to.key:
+        yield from _wrong_key(each, each.to, each.schema(columns))
+    if isinstance(each.to, ToKafka):
+        yield from _small_message(each, each.to, columns)
+    if each.totals is not None and not isinstance(each.totals, ToFiles):
+        yield f"sink {each.totals.name!r} is of totals, which go to files alone"
+
+
+def _small_message(each: Windowed, to: ToKafka, columns: pa.Schema) -> Iterator[str]:
+    """Whether results may be larger than a message, whatever records hold: nobody could ever publish such a one."""
+    names, values = (*(to.columns or each.values), to.key, to.value), each.accumulators(columns)
+    shown = [values[name] for name in names if name in values]
+    texts, others = sum(value.texts for value in shown), sum(value.json_bytes for value in shown)
+    least = texts * TEXT_BYTES + (others + LEAST_BYTES // 2 if others else 0)
+    if to.message_bytes_max < least:
+        yield (
+            f"sink {to.name!r} shows {texts:,} texts and {others:,} bytes of other values in a message: "
+            f"message_bytes_max is at least {least:,}"
+        )
+
+
+def _wrong_values(each: Windowed, kinds: Mapping[str, pa.DataType]) -> Iterator[str]:
     if not each.values:
         yield f"windows {each.name!r} have no values"
     for name, value in each.values.items():
-        if name in (each.by, _STATES_OWN, *_OURS) or not _NAME.fullmatch(name):
+        if name in (*each.keys, _STATES_OWN, *_OURS) or not _NAME.fullmatch(name):
             yield f"a value of windows {each.name!r} cannot be called {name!r}"
-        if not isinstance(value, Count) and value.column not in whole:
-            yield f"value {name!r} of windows {each.name!r} is of {value.column!r}, which is no column of whole numbers"
-    if isinstance(each.to, ToTable) and each.to.key and each.to.key[0] != each.by:
-        yield f"sink {each.to.name!r} replaces rows by {each.to.key[0]!r}: the key has to begin with {each.by!r}"
-    if isinstance(each.to, ToTable) and each.to.key and WINDOW_START not in each.to.key:
-        yield f"sink {each.to.name!r} would get two rows of one {each.by} at once: the key needs {WINDOW_START!r} too"
-    if each.totals is not None and not isinstance(each.totals, ToFiles):
-        yield f"sink {each.totals.name!r} is of totals, which go to files alone"
+        for column in value.columns:
+            if column not in kinds:
+                yield f"value {name!r} of windows {each.name!r} is of {column!r}, which is not there"
+            elif isinstance(value, Sum | Average) and not is_number(kinds[column]):
+                yield f"value {name!r} of windows {each.name!r} is of {column!r}, which is no column of numbers"
+        if isinstance(value, OwnAggregate) and not value.columns:
+            yield f"value {name!r} of windows {each.name!r} is of no column"
+        if isinstance(value, OwnAggregate) and column_type(value.result) is None:
+            yield f"value {name!r} of windows {each.name!r} is of type {value.result}; possible are {TYPES}"
+
+
+def _wrong_key(each: Windowed, to: ToTable, results: pa.Schema) -> Iterator[str]:
+    """What is wrong with the key of a table of results: rows of one key would be in several shards, or two at once."""
+    by = ", ".join(map(repr, each.keys))
+    if to.key[: len(each.keys)] != each.keys:
+        yield f"sink {to.name!r} replaces rows by {to.key[0]!r}: the key has to begin with {by}"
+    if WINDOW_START not in to.key:
+        one = each.by if isinstance(each.by, str) else "key"
+        yield f"sink {to.name!r} would get two rows of one {one} at once: the key needs {WINDOW_START!r} too"
+    for name in to.key:
+        if name in each.values and results.field(name).type in (pa.string(), pa.binary()):
+            yield f"sink {to.name!r} replaces rows by {name!r}, a text that may be longer than a table's key"
 
 
 def _wrong_stateful(pipeline: Pipeline, stateful: Stateful) -> Iterator[str]:
@@ -133,9 +180,8 @@ def _wrong_stateful(pipeline: Pipeline, stateful: Stateful) -> Iterator[str]:
     for column in stateful.schema:
         if not _COLUMN.fullmatch(column.name) or column.name.lower() in taken:
             yield f"a result of the stateful query cannot be called {column.name!r}"
-        if column.type not in COLUMN_TYPES:
-            possible = ", ".join(map(str, COLUMN_TYPES))
-            yield f"result {column.name!r} of the stateful query is of type {column.type}; possible are {possible}"
+        if column_type(column.type) is None:
+            yield f"result {column.name!r} of the stateful query is of type {column.type}; possible are {TYPES}"
     for name in _twice(name.lower() for name in stateful.schema.names):
         yield f"result {name!r} of the stateful query is there twice"
     if stateful.by not in stateful.schema.names or not pa.types.is_string(stateful.schema.field(stateful.by).type):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from effectively_once.declared import FUNCTION, SCHEMA, WHOLE, none_or, one_of, require, several
+from effectively_once.declared import FUNCTION, WHOLE, none_or, one_of, require, several
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, TIME
 from effectively_once.pipeline.mistakes import mistakes
 from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.pipeline.schemas import COLUMNS, become_schema
 from effectively_once.pipeline.sinks import DESTINATION, Destination, ToFiles, ToKafka, ToTable
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.pipeline.windows import Windowed
 from effectively_once.sinks.tables import TableShape
+from effectively_once.state.accumulator import Accumulator
+from effectively_once.state.aggregates import Collect, Count, CountDistinct, Max, Min, OwnAggregate, Sum
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,10 +32,12 @@ class Pipeline:
     Attributes:
         transform: pure function of a data frame of Kafka's columns (key, value, topic, partition, offset, timestamp).
             It keeps topic, partition, offset and value, and adds: `id` (text or binary; equal in every copy of a
-            record; with attached ids only), `event_time_ms` (long, ms since 1970, fixed with the id), `reason` (null,
-            or why the record goes to the dead letters) and `columns`. One row out for each row in.
-        columns: what it adds beside that: names and types. A row of which a key, an aggregated column, its id or its
-            time is null goes to the dead letters by itself.
+            record; with attached ids only), `event_time_ms` (long, ms since 1970, fixed with the id) or in its place
+            `event_time` (timestamp), `reason` (null, or why the record goes to the dead letters) and `columns`. One
+            row out for each row in.
+        columns: what it adds beside that, names and types: text as Spark's DDL ("user string, amount decimal(10, 2)"),
+            a StructType or a pyarrow.Schema, which it is from then on. A row of which a key, an aggregated column, one
+            that is NOT NULL, its id or its time is null goes to the dead letters by itself.
         ids: `attached`: records carry an id, and the dedup catalog drops copies, however they came to be.
             `coordinates`: a record is its topic, partition and offset; nothing is stored, what was sent twice is two
             records.
@@ -69,10 +74,11 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        become_schema(self, "columns")
         require(
             self,
             transform=FUNCTION,
-            columns=SCHEMA,
+            columns=COLUMNS,
             recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
             rows=several(DESTINATION),
             windows=several(one_of("Windowed(...)", Windowed)),
@@ -93,7 +99,9 @@ class Pipeline:
     def functions(self) -> list[Callable[..., Any]]:
         """The author's code: other code is another version."""
         steps = (self.recorded, self.stateful)
-        return [self.transform, *(step.function for step in steps if step is not None)]
+        own = [value for each in self.windows for value in each.values.values() if isinstance(value, OwnAggregate)]
+        functions = [function for value in own for function in (value.zero, value.add, value.merge, value.finish)]
+        return [self.transform, *(step.function for step in steps if step is not None), *functions]
 
     @property
     def timed(self) -> bool:
@@ -115,14 +123,20 @@ class Pipeline:
     @property
     def aggregated(self) -> tuple[str, ...]:
         """Columns that windows need; none of them may be null."""
-        used = [value.column for each in self.windows for value in each.values.values() if value.column]
-        return tuple(dict.fromkeys([*(each.by for each in self.windows), *used]))
+        # Keys before all else: the first that is missing is the reason.
+        keys = [name for each in self.windows for name in each.keys]
+        return tuple(dict.fromkeys([*keys, *(name for each in self.windows for name in each.aggregated)]))
+
+    def accumulators(self, each: Windowed) -> dict[str, Accumulator]:
+        """Return what is kept of each value of its windows."""
+        return each.accumulators(self.given)
 
     @property
     def required(self) -> tuple[str, ...]:
         """Columns that may not be null: a row without one of them is a dead letter."""
         keys = {name for to in self.rows if isinstance(to, ToTable) for name in to.key}
-        ours = {*ATTACHED.names, *TIME.names, *self.aggregated, *keys}
+        declared = {column.name for column in self.columns if not column.nullable}
+        ours = {*ATTACHED.names, *TIME.names, *self.aggregated, *keys, *declared}
         return tuple(name for name in self.input.names if name in ours)
 
     @property
@@ -130,13 +144,29 @@ class Pipeline:
         """What state depends on: kept in head, and refused when it changes."""
         kept: dict[str, Any] = {
             # In order, as it is the order of the columns in deltas.
-            each.name: {"by": each.by, "values": [[n, value.merge, value.column] for n, value in each.values.items()]}
+            each.name: {"by": self._bound_key(each), "values": [*self._bound_values(each)]}
             for each in self.windows
         }
         if self.stateful is not None:
             columns = [[column.name, str(column.type)] for column in self.stateful.schema]
             kept[self.stateful.name] = {"by": self.stateful.by, "stateful": columns}
         return {"ids": self.ids, "windows": kept}
+
+    def _bound_key(self, each: Windowed) -> Any:
+        kinds = [[name, str(self.given.field(name).type)] for name in each.keys]
+        return each.keys[0] if [kind for _, kind in kinds] == ["string"] else kinds
+
+    def _bound_values(self, each: Windowed) -> Iterator[list[Any]]:
+        """What is kept of each value: of whole numbers as before other types were possible, without a type."""
+        for name, value in each.values.items():
+            kinds = [str(self.given.field(column).type).replace("int32", "int64") for column in value.columns]
+            if isinstance(value, Count | Sum | Min | Max) and kinds in ([], ["int64"]):
+                yield [name, value.how, value.column]
+            elif isinstance(value, OwnAggregate):
+                yield [name, value.how, [*value.columns], *kinds, str(value.result)]
+            else:
+                most = [value.most] if isinstance(value, CountDistinct | Collect) else []
+                yield [name, value.how, value.column, *kinds, *most]
 
     def schema_of(self, name: str) -> pa.Schema:
         """Columns that a sink publishes."""
@@ -148,9 +178,9 @@ class Pipeline:
         """Every sink by name, with the columns there are; dead letters are no destination of the author's."""
         found = [(to, self.given) for to in self.rows]
         for each in self.windows:
-            found.append((each.to, each.schema))
+            found.append((each.to, each.schema(self.given)))
             if each.totals is not None:
-                found.append((each.totals, each.totals_schema))
+                found.append((each.totals, each.totals_schema(self.given)))
         if self.stateful is not None:
             found.append((self.stateful.to, self.stateful.schema))
         return {to.name: (to, schema) for to, schema in found}

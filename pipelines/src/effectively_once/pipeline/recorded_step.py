@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from effectively_once.declared import FUNCTION, SCHEMA, TEXT, require
+from effectively_once.declared import FUNCTION, TEXT, require
 from effectively_once.errors import SettingsError
+from effectively_once.pipeline.schemas import COLUMNS, become_schema
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
@@ -23,7 +24,8 @@ class RecordedStep:
         function: of the shard's accepted rows, in source order, never none. Returns a table of the added columns alone,
             one row for each row given. It may be called more than once for an epoch and shard, also by two processes at
             a time; only one of its answers is ever used.
-        adds: the columns it adds. Nulls are refused in a field that is declared with `nullable=False`.
+        adds: the columns it adds, written as those of a `Pipeline`. Nulls are refused in a field that is declared with
+            `nullable=False`, or as NOT NULL.
 
     Raises:
         SettingsError: a type is another, the name does not fit, or no column or one column twice is added.
@@ -36,7 +38,8 @@ class RecordedStep:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        require(self, name=TEXT, function=FUNCTION, adds=SCHEMA)
+        become_schema(self, "adds")
+        require(self, name=TEXT, function=FUNCTION, adds=COLUMNS)
         names = self.adds.names
         if not _NAME.fullmatch(self.name):
             wrong = "a recorded step's name is small letters, digits and _, at most 41, beginning with a letter"

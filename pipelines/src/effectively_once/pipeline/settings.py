@@ -80,6 +80,8 @@ class PipelineSettings(BaseModel):
             for; None: by the largest event time seen anywhere, so that what lags has its records refused.
         sources: gateways that say how far they are: windows wait for each. Needs idle_ms.
         hold_max_ms: how long windows wait for a source that does not move.
+        held_rows_max: ids, and rows of open windows, that one shard keeps at most only because somebody is waited for.
+            Where it keeps more, time goes on: who is behind is not waited for beyond that, and named. Needs idle_ms.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
         shard_bytes_max: bytes of text that one shard takes of an epoch at most. What it has beyond that the next epochs
             take, before anything new is read; one row it takes however large that is. Not of a stateful query.
@@ -116,6 +118,7 @@ class PipelineSettings(BaseModel):
     idle_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] | None = None
     sources: Sources = ()
     hold_max_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] = 600_000
+    held_rows_max: Annotated[int, Field(ge=1, le=1 << 40)] = 1_000_000
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     shard_bytes_max: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = SHARD_BYTES
     trusted_constraints: Constraints = ()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from effectively_once.declared import FUNCTION, SCHEMA, TEXT, require
+from effectively_once.declared import FUNCTION, TEXT, require
+from effectively_once.pipeline.schemas import COLUMNS, become_schema
 from effectively_once.pipeline.sinks import DESTINATION, Destination
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Stateful:
             columns, and `event_time` with Spark's watermark set on it. It returns the results in append mode: what it
             gives is published and never taken back. It uses the rows once, and answers the same whenever a batch is
             repeated: no clock but `current_timestamp`, no chance, no look-up outside.
-        schema: names and types of the results.
+        schema: names and types of the results, written as the columns of a `Pipeline`.
         by: the column (text) that results are brought to their shards by.
         to: where they go.
 
@@ -44,7 +45,8 @@ class Stateful:
 
     def __post_init__(self) -> None:
         """Refuse other types. Raises SettingsError."""
-        require(self, function=FUNCTION, schema=SCHEMA, by=TEXT, to=DESTINATION)
+        become_schema(self, "schema")
+        require(self, function=FUNCTION, schema=COLUMNS, by=TEXT, to=DESTINATION)
 
     @property
     def name(self) -> str:

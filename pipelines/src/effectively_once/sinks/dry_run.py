@@ -143,7 +143,7 @@ def _stage(session: Session, name: Name, shape: TableShape, rows: Iterable[tuple
         session.cursor() as cursor,
         cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(_STAGE)) as copy,
     ):
-        copy.set_types(["bigint", *shape.types.values()])
+        copy.set_types(["bigint", *shape.copied])
         for row in rows:
             copy.write_row((number, *row))
             number += 1

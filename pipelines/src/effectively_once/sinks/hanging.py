@@ -48,13 +48,16 @@ def end_hanging(address: ShardAddress, timeout_s: float) -> bool:
         return False
     from effectively_once.sinks import markers  # noqa: PLC0415 - its client takes half a second to import
 
-    found = markers.find(address)
+    # Rows before their mark: who finds the mark may rest on them.
+    found = sorted(markers.find(address), key=lambda each: each.topic)
     if not found:
         return False
-    whole = _is_whole(address, {each.topic: each.start for each in found}, timeout_s)
-    # Rows before their mark: who finds the mark may rest on them.
-    for each in sorted(found, key=lambda each: each.topic):
-        markers.write(address, each, commit=whole)
+    whole, half = _decided(address, {each.topic: each.start for each in found}, timeout_s)
+    if not markers.write(address, found, commit=whole, half=half):
+        # Somebody else has ended it, and maybe otherwise than was decided here.
+        end_hanging(address, timeout_s)
+        return True
+    for each in found:
         log.warning(
             "ended a transaction that the broker had left open",
             topic=each.topic,
@@ -89,11 +92,14 @@ def _asking(bootstrap: str, isolation: str) -> Consumer:
     return consumer_of(bootstrap, isolation)
 
 
-def _is_whole(address: ShardAddress, starts: Mapping[str, int], timeout_s: float) -> bool:
-    """Whether a transaction, open from these offsets on, holds a mark and all rows that the mark tells of."""
+def _decided(address: ShardAddress, starts: Mapping[str, int], timeout_s: float) -> tuple[bool, bool]:
+    """Whether a transaction, open from these offsets on, holds a mark and all rows that the mark tells of.
+
+    And whether these are but a half of it: the other partition has its rows, or its mark, shown or dropped.
+    """
     mark, shown = written_mark(address, timeout_s), seen_mark(address, timeout_s)
     if mark is None or (address.progress not in starts and mark != shown):
-        return False  # it wrote no mark, or that one was dropped
+        return False, False  # it wrote no mark, or that one was dropped
     if address.topic in starts:
         rows = read_from(address, starts[address.topic], timeout_s)
         whole = len(rows) == mark.rows and digest.of_rows(rows, mark.digest) == mark.digest
@@ -110,7 +116,7 @@ def _is_whole(address: ShardAddress, starts: Mapping[str, int], timeout_s: float
             "Ask `kafka-dump-log.sh` for the marker in the other partition; abort it with `kafka-transactions.sh` if "
             "that says so, else restore chain and sinks from one backup.",
         )
-    return whole
+    return whole, bool(mark.rows) and len(starts) == 1
 
 
 def _shows(address: ShardAddress, mark: Mark, timeout_s: float) -> bool:

@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 
 from effectively_once.errors import PipelineError, RefusedRowsError, UnreachableError
+from effectively_once.kafka_client import client_config
 from effectively_once.ledger import digest
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.hanging import end_hanging
@@ -68,12 +69,16 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
 
     def _end_hanging(self, *, kept: bool) -> bool:
         try:
-            return end_hanging(self.address, COMMIT_TIMEOUT_S)
+            ended = end_hanging(self.address, COMMIT_TIMEOUT_S)
         except PipelineError:
             # Opening a producer waits for the broker, and names what is wrong.
             if not kept:
                 raise
             return True
+        if ended and not kept:
+            # Where it was ended by a producer of the shard's own, that one fenced the one that was just opened.
+            self._producer = _opened(self.address)
+        return ended
 
     def _read_mark(self) -> Mark | None:
         return read_mark(self.address, COMMIT_TIMEOUT_S)
@@ -158,8 +163,8 @@ def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
 def _opened(address: ShardAddress) -> Producer:
     producer = Producer(
         {
+            **client_config(address.bootstrap),
             **CLIENT,
-            "bootstrap.servers": address.bootstrap,
             "transactional.id": address.transactional_id,
             "transaction.timeout.ms": address.transaction_timeout_s * 1000,
         }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.kafka_client import client_config, refusal
 from effectively_once.sinks.leaders import ask_again
 from effectively_once.sinks.publish import Mark
 
@@ -108,14 +109,13 @@ def consumer_of(bootstrap: str, isolation: str) -> Consumer:
     """Return a consumer that reads what it is assigned: `read_committed` stops before an open transaction."""
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "group.id": "effectively-once.shards",
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 10,
-            "log_level": 0,
         }
     )
 
@@ -134,6 +134,8 @@ def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
             bootstrap,
             "Run `effectively-once create` or restore the topic.",
         )
+    if (refused := refusal(error, bootstrap, f"topic {topic}")) is not None:
+        return refused
     return UnreachableError(
         f"the Kafka broker does not answer: {error.str()}",
         bootstrap,

@@ -1,36 +1,33 @@
-"""What ends a transaction in a partition: markers, asked for by whom Kafka's coordinator has forgotten."""
+"""Open transactions of a shard: which of them hang, and how they are ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import AbortTransactionSpec
-from kafka.errors import AuthorizationError, KafkaError, TransactionalIdNotFoundError
+from kafka.errors import ClusterAuthorizationFailedError, RetriableError, TransactionalIdNotFoundError
 
-from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.sinks.ending import (
+    Await,
+    Begin,
+    End,
+    EndingAnswer,
+    EndingRequest,
+    Hanging,
+    Join,
+    Look,
+    end,
+)
 from effectively_once.sinks.kafka_shard import ShardAddress
+from effectively_once.sinks.shard_admin import ShardAdmin, connect, read_open
 
 FINISHED = ("Empty", "CompleteCommit", "CompleteAbort")
 """States of a transactional id of which no partition has a transaction open, says Kafka's protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hanging:
-    """An open transaction in one partition, as `kafka-transactions.sh describe-producers` tells it.
-
-    Attributes:
-        start: offset of its first record.
-
-    """
-
-    topic: str
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    start: int
+PATIENCE_S = 20.0
+"""How long a coordinator may be away, or at work on what came before."""
+PAUSE_S = 0.05
+T = TypeVar("T")
 
 
 def find(address: ShardAddress) -> list[Hanging]:
@@ -44,84 +41,88 @@ def find(address: ShardAddress) -> list[Hanging]:
         SinkError: it does not let us ask.
 
     """
-    with _connected(address) as admin:
-        before = set(_open(admin, address))
+    with connect(address) as admin:
+        before = set(read_open(admin, address))
         try:
             told = admin.describe_transactions([address.transactional_id])[address.transactional_id]
         except TransactionalIdNotFoundError:
             return []
         if told.state not in FINISHED:
             return []
-        return [each for each in _open(admin, address) if each in before and each.producer_id == told.producer_id]
+        return [each for each in read_open(admin, address) if each in before and each.producer_id == told.producer_id]
 
 
-def write(address: ShardAddress, hanging: Hanging, *, commit: bool) -> None:
-    """Write a marker into a partition. The broker refuses it once its producer has begun anew.
+def write(address: ShardAddress, found: Sequence[Hanging], *, commit: bool, half: bool = False) -> bool:
+    """End what hangs of one transaction: by markers, in order, where we may write them, else by one of the shard's own.
+
+    The latter fences every producer of the shard. The broker refuses a marker once its producer has begun anew.
+
+    Args:
+        address: the shard.
+        found: as `find` told it.
+        commit: show its rows.
+        half: the other partition has its part of it already.
+
+    Returns:
+        Whether it was there still; else nothing was decided.
 
     Raises:
-        UnreachableError: the broker does not answer.
-        SinkError: it does not let us: for the cluster as a whole, the right `ClusterAction` is needed.
+        UnreachableError: the broker does not answer, or another producer of the shard began meanwhile.
+        SinkError: it does not let us, or gave the shard another producer id.
 
     """
-    spec = AbortTransactionSpec(
-        TopicPartition(hanging.topic, address.shard),
-        hanging.producer_id,
-        hanging.producer_epoch,
-        hanging.coordinator_epoch,
-    )
-    with _connected(address) as admin:
-        if commit:
-            admin.commit(spec)
-        else:
-            admin.abort_transaction(spec)
+    with connect(address) as admin:
+        for number, each in enumerate(found):
+            try:
+                admin.mark(address, each, commit=commit)
+            except ClusterAuthorizationFailedError:
+                return _end(admin, address, found[number:], commit=commit, half=half or number > 0)
+    return True
 
 
-class _Admin(KafkaAdminClient):  # type: ignore[misc]
-    """Kafka's administrators can abort only."""
-
-    def commit(self, spec: AbortTransactionSpec) -> None:
-        self._manager.run(self._commit, spec)
-
-    async def _commit(self, spec: AbortTransactionSpec) -> None:
-        request = self._abort_transaction_request(spec)
-        request.markers[0].transaction_result = True
-        (leader,) = await self._async_get_leader_for_partitions([spec.topic_partition])
-        self._abort_transaction_process_response(await self._manager.send(request, node_id=leader), spec)
-
-
-@contextmanager
-def _connected(address: ShardAddress) -> Iterator[_Admin]:
-    where = f"{address}, broker {address.bootstrap}"
-    try:
-        admin = _Admin(bootstrap_servers=address.bootstrap, client_id="effectively-once.hanging")
+def _end(admin: ShardAdmin, address: ShardAddress, found: Sequence[Hanging], *, commit: bool, half: bool) -> bool:
+    step = end(found, str(address), commit=commit, half=half)
+    answer: EndingAnswer = None
+    while True:
         try:
-            yield admin
-        finally:
-            admin.close()
-    except AuthorizationError as error:
-        raise SinkError(
-            f"the broker left a transaction open that it has finished, and does not let us end it: {error}",
-            where,
-            "Grant `Describe` on the topics and the transactional id, and `ClusterAction` on the cluster; then start "
-            "the pipeline again.",
-        ) from error
-    except KafkaError as error:
-        raise UnreachableError(
-            f"asking for open transactions: {type(error).__name__}: {error}",
-            where,
-            "Check the broker; nothing was lost, start the pipeline again.",
-        ) from error
+            request = step.send(answer)
+        except StopIteration as ended:
+            was_there: bool = ended.value
+            return was_there
+        answer = _answer(admin, address, found, request)
 
 
-def _open(admin: _Admin, address: ShardAddress) -> Iterator[Hanging]:
-    partitions = [TopicPartition(topic, address.shard) for topic in (address.topic, address.progress)]
-    for partition, told in admin.describe_producers(partitions).items():
-        for each in told.active_producers:
-            if each.current_transaction_start_offset >= 0:
-                yield Hanging(
-                    partition.topic,
-                    each.producer_id,
-                    each.producer_epoch,
-                    each.coordinator_epoch,
-                    each.current_transaction_start_offset,
-                )
+def _answer(admin: ShardAdmin, address: ShardAddress, found: Sequence[Hanging], request: EndingRequest) -> EndingAnswer:
+    match request:
+        case Begin():
+            return _patiently(lambda: admin.begin(address))
+        case Look():
+            return {*found} <= {*read_open(admin, address)}
+        case Join(begun):
+            _patiently(lambda: admin.join(address, begun, [each.topic for each in found]))
+        case End(begun, commit):
+            _patiently(lambda: admin.end(address, begun, commit))
+        case Await():
+            _patiently(lambda: _closed(admin, address, found))
+    return None
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Ask again while the coordinator moves, loads, or is at work on what came before."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except RetriableError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(PAUSE_S)
+
+
+class _OpenError(RetriableError):  # type: ignore[misc]
+    """The marker is not there yet."""
+
+
+def _closed(admin: ShardAdmin, address: ShardAddress, found: Sequence[Hanging]) -> None:
+    if left := {*found} & {*read_open(admin, address)}:
+        raise _OpenError(f"{', '.join(sorted(each.topic for each in left))} has not got its marker")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException, Producer
 
 from effectively_once.errors import UnreachableError
+from effectively_once.kafka_client import client_config
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.kafka import CLIENT, Failure, described, flushed, produced
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, unreachable
@@ -22,7 +23,7 @@ class PlainSink:
     def __init__(self, address: ShardAddress) -> None:
         self.address = address
         # Kept in order and free of the client's own repeats: only those of the pipeline are to be seen.
-        self._producer = Producer({**CLIENT, "bootstrap.servers": address.bootstrap, "enable.idempotence": True})
+        self._producer = Producer({**client_config(address.bootstrap), **CLIENT, "enable.idempotence": True})
 
     def publish(self, epoch: int, generation: int, rows: Sequence[Row]) -> tuple[Rows, Published]:  # noqa: ARG002
         """Send an epoch's rows and wait until the broker has them.

@@ -202,7 +202,7 @@ class TableSink(TransactionalSink[pa.Table]):
     def _stage(self, session: Session, rows: pa.Table) -> None:
         session.execute("TRUNCATE pg_temp.staged")
         with session.cursor() as cursor, cursor.copy("COPY pg_temp.staged FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(list(self.shape.types.values()))
+            copy.set_types(self.shape.copied)
             for row in _tuples(rows):
                 copy.write_row(row)
 

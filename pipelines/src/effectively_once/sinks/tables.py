@@ -28,8 +28,10 @@ COLUMN_TYPES = {
     pa.date32(): "date",
     pa.timestamp("us", "UTC"): "timestamp with time zone",
 }
+# Of a numeric with its digits: rows would be rounded to fewer without a word.
 _COLUMNS = """
-SELECT attname, format_type(atttypid, NULL), attnotnull AND NOT atthasdef AND attidentity = ''
+SELECT attname, format_type(atttypid, CASE atttypid WHEN 'numeric'::regtype THEN atttypmod END),
+  attnotnull AND NOT atthasdef AND attidentity = ''
 FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 _KEYS = """
@@ -38,6 +40,17 @@ WHERE indrelid = to_regclass(%s) AND indisunique AND indpred IS NULL AND indexpr
 """
 _IDENTITY = "SELECT oid::text, obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass(%s)"
 _COMMENT = "effectively-once {}"
+
+
+TYPES = f"{', '.join(map(str, COLUMN_TYPES))}, decimal128(precision, scale)"
+"""What a column can be of, in words."""
+
+
+def column_type(kind: pa.DataType) -> str | None:
+    """Return PostgreSQL's name of a column's type; None where no sink has such a column."""
+    if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
+        return f"numeric({kind.precision},{kind.scale})"
+    return COLUMN_TYPES.get(kind)
 
 
 @dataclass(frozen=True)
@@ -59,19 +72,24 @@ class TableShape:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be made."""
-        wrong = [f"{column.name} ({column.type})" for column in self.schema if column.type not in COLUMN_TYPES]
+        wrong = [f"{column.name} ({column.type})" for column in self.schema if column_type(column.type) is None]
         wrong += [f"{name} (not a column)" for name in self.key if name not in self.schema.names]
         if wrong or not self.schema.names:
             raise SettingsError(
                 f"columns that a table cannot have: {', '.join(wrong) or 'none at all'}",
                 "shape of a PostgreSQL sink",
-                f"Types are {', '.join(map(str, COLUMN_TYPES))}.",
+                f"Types are {TYPES}.",
             )
 
     @property
     def types(self) -> dict[str, str]:
         """Column -> PostgreSQL's name of its type."""
-        return {column.name: COLUMN_TYPES[column.type] for column in self.schema}
+        return {column.name: str(column_type(column.type)) for column in self.schema}
+
+    @property
+    def copied(self) -> list[str]:
+        """The same types as `COPY` is told them: without digits."""
+        return [kind.partition("(")[0] for kind in self.types.values()]
 
 
 @dataclass(frozen=True)

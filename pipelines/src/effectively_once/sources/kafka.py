@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.kafka_client import Access, client_config, refusal
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.leaders import ask_again
@@ -46,7 +48,7 @@ class KafkaSource:
 
     def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
-        self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+        self._admin = AdminClient(client_config(settings.kafka_bootstrap))
         self._ends: dict[str, int] = {}
         self._first: dict[str, int] = {}
 
@@ -243,7 +245,7 @@ class KafkaSource:
             .option(*what)
             .option("failOnDataLoss", "true")
             .option("kafka.isolation.level", "read_committed")
-            .options(**FETCH)
+            .options(**Access.of(os.environ).spark(), **FETCH)
         )
 
     def _named(self, error: KafkaException, topic: str = "") -> Exception:
@@ -251,8 +253,11 @@ class KafkaSource:
         if cause.name() == "UNKNOWN_TOPIC_OR_PART":
             what = "input topic" if topic == self._settings.topic else "topic in which sources say how far they are"
             return SourceError(f"the {what} does not exist", f"topic {topic}", "Create it first.")
+        bootstrap = self._settings.kafka_bootstrap
+        if (refused := refusal(cause, bootstrap, f"topic {topic}", self._admin)) is not None:
+            return refused
         return UnreachableError(
             f"the Kafka broker does not answer: {cause.str()}",
-            self._settings.kafka_bootstrap,
+            bootstrap,
             "Check that it runs and that the address is right; nothing was lost, start the pipeline again.",
         )

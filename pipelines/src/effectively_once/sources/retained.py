@@ -69,6 +69,8 @@ def refusal(lost: Ranges, due: Declaration | None = None) -> SourceError:
     count = sum(end - start for parts in lost.values() for start, end in parts.values())
     what = f"{count:,} offsets are gone from the topic before they were read, {told(lost)}"
     where = f"topic {', '.join(lost)}"
+    if due is not None and due.leaves_again:
+        return SourceError(f"{what}; epoch {due.epoch + 1} has to read them for a divided one", where, RESTORE)
     if due is None or due.is_abandoned:
         return SourceError(what, where, ACCEPT)
     if due.repairs is not None:
@@ -110,5 +112,6 @@ def _unfinished(head: Head) -> Ranges | None:
     """Ranges that have to be read once more before anything else; None where there are none."""
     due = chain.due(head)
     if due is None or due.is_abandoned:
-        return None
+        # An abandoned one reads nothing, but the next one takes what it was to.
+        return due.reads if due is not None and due.leaves_again else None
     return chain.input_of(head, due)

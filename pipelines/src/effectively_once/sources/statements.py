@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
+from effectively_once.kafka_client import client_config
 from effectively_once.ledger.records import Ranges
 from effectively_once.sources.statement import Statement, decode, topic_of
 
@@ -65,10 +66,9 @@ class Statements:
         self._place = TopicPartition(topic_of(topic), 0, OFFSET_BEGINNING)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **client_config(bootstrap),
                 "group.id": "sources",
                 "enable.auto.commit": False,
-                "log_level": 0,
                 "isolation.level": "read_committed",
             }
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -144,7 +144,7 @@ class ShardDeltas:
         if not ours.rows:
             return ours
         if table.nbytes <= self.inline_bytes:
-            text = json.dumps(table.to_pydict(), separators=(",", ":"))
+            text = json.dumps({name: _as_json(table[name]) for name in table.column_names}, separators=(",", ":"))
             return ours.model_copy(update={"inline": text, "bytes": len(text)})
         key = self.layout.delta(self.kind, epoch, self.shard, self.anew)
         held, theirs = self.create(key, table, ours.digest)
@@ -204,8 +204,8 @@ class ShardDeltas:
         """
         key = named.key(self.layout, self.kind, self.shard)
         if key is None:
-            # Text and whole numbers are all a delta holds, and Arrow infers them as such.
-            return pa.table(json.loads(named.inline or "{}"))
+            # Text, whole numbers and bytes are all a delta holds, and Arrow infers the first two as such.
+            return pa.table({name: _of_json(values) for name, values in json.loads(named.inline or "{}").items()})
         found = run(body_of(key), self.store)
         if found is None:
             raise ChainError(
@@ -266,6 +266,15 @@ class Folder:
         if table is not None and entry.first == entry.epoch == epoch and entry.rows.digest == digest:
             return table
         return log.read(entry)
+
+
+def _as_json(column: pa.ChunkedArray) -> Any:
+    values = column.to_pylist()
+    return {"hex": [value.hex() for value in values]} if column.type == pa.binary() else values
+
+
+def _of_json(values: Any) -> Any:
+    return pa.array(map(bytes.fromhex, values["hex"]), pa.binary()) if isinstance(values, dict) else values
 
 
 def _corrupt(key: str, how: str) -> ChainError:

@@ -1,4 +1,4 @@
-"""Exact sums by group, of whole numbers of 64 bits.
+"""Exact sums by group, of whole numbers of 64 bits; and with them the least, the largest, and cells (`cells`).
 
 A sum that 64 bits do not hold is several rows, *lanes*, whose exact sum it is: all of them are as large as a row can
 be, but the last one. So what is shuffled, kept in deltas, merged and added up later needs no other type; a group
@@ -15,29 +15,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.state.aggregates import Merge
+from effectively_once.state.cells import How
 
 LANE = 2**63 - 1
 """The largest row of a sum, and of its negative."""
 _LEAST = -(2**63)
+_TEXTS = (pa.string(), pa.binary())
+_ROW = "a row"
+"""No name of a value has a blank."""
 _HALF = 32
 _LOW = 2**_HALF - 1
 
 
 def largest(table: pa.Table, names: Sequence[str]) -> int:
     """Size of the largest value of some columns."""
-    found = 0
-    for name in names if table.num_rows else ():
-        ends = pc.min_max(table[name]).as_py()
-        found = max(found, -ends["min"], ends["max"])
-    return found
+    return max((largest_of(table[name]) for name in names), default=0)
 
 
-def grouped(table: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.Table:
+def largest_of(column: pa.ChunkedArray) -> int:
+    """Size of the largest value of a column, 0 of none."""
+    ends = pc.min_max(column).as_py() if len(column) else {"min": 0, "max": 0}
+    return max(0, -ends["min"], ends["max"])
+
+
+def grouped(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
     """Merge rows that are equal in `by`, to one row a group, or to as many as its largest sum has lanes.
 
     Args:
-        table: columns `by`, and those of `how`, which are int64.
+        table: columns `by`, and those of `how`: int64, or binary where they are not summed.
         by: columns that a group is equal in.
         how: column -> how its values become one.
 
@@ -52,12 +57,12 @@ def grouped(table: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.
     for name in summed:
         columns[f"{name} high"] = pc.shift_right(table[name], _HALF)
         columns[f"{name} low"] = pc.bit_wise_and(table[name], _LOW)
-    every: dict[str, Merge] = {**{n: m for n, m in how.items() if m != "sum"}, **dict.fromkeys(halves, "sum")}
+    every: dict[str, How] = {**{n: m for n, m in how.items() if m != "sum"}, **dict.fromkeys(halves, "sum")}
     found = _aggregated(pa.table(columns), by, every)
     return _laned(found, by, how)
 
 
-def separate(table: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> tuple[pa.Table, list[dict[str, Any]]]:
+def separate(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> tuple[pa.Table, list[dict[str, Any]]]:
     """Tell groups of one row from those of several lanes.
 
     Args:
@@ -93,19 +98,32 @@ def holds(value: int) -> bool:
     return _LEAST <= value <= LANE
 
 
-def _aggregated(table: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.Table:
-    texts = {name: table[name].type for name in by}
-    for at, name in enumerate(table.column_names):
-        if name in texts:
-            table = table.set_column(at, name, long_texts.wide(table[name]))
-    done = table.group_by([*by], use_threads=False).aggregate(list(how.items()))
-    done = done.select([*by, *(f"{name}_{merge}" for name, merge in how.items())]).rename_columns([*by, *how])
-    for at, (name, kind) in enumerate(texts.items()):
-        done = done.set_column(at, name, long_texts.divided(done[name], kind))
-    return done
+def _aggregated(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
+    columns = {name: merge for name, merge in how.items() if isinstance(merge, str)}
+    cells = {name: merge for name, merge in how.items() if not isinstance(merge, str)}
+    texts = {name: table[name].type for name in (*by, *columns) if table[name].type in _TEXTS}
+    given, asked = table.select([*by, *columns]), [(name, str(merge)) for name, merge in columns.items()]
+    for name in texts:
+        given = given.set_column(given.column_names.index(name), name, long_texts.wide(given[name]))
+    if cells:
+        given = given.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+        asked.append((_ROW, "list"))
+    done = given.group_by([*by], use_threads=False).aggregate(asked)
+    found = {name: done[name] for name in by}
+    found |= {name: done[f"{name}_{merge}"] for name, merge in columns.items()}
+    for name, kind in texts.items():
+        found[name] = long_texts.divided(found[name], kind)
+    if cells:
+        rows = done[f"{_ROW}_list"].combine_chunks()
+        groups = np.empty(table.num_rows, np.int64)
+        groups[rows.flatten().to_numpy()] = np.repeat(np.arange(len(rows)), rows.value_lengths().to_numpy())
+        for name, merge in cells.items():
+            merged = merge.merge(long_texts.whole(table[name]), groups, len(rows))
+            found[name] = long_texts.divided(pa.chunked_array([merged]), table[name].type)
+    return pa.table({name: found[name] for name in (*by, *how)})
 
 
-def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.Table:
+def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
     """Put the halves of sums together."""
     number = found.num_rows
     columns: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
@@ -124,6 +142,11 @@ def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.T
     starts = ends - lanes
     others = long_texts.taken(found.select([name for name in (*by, *how) if name not in columns]), rows)
     done = {name: others[name] for name in others.column_names}
+    follows = np.ones(len(rows), bool)
+    follows[starts] = False
+    for name in (name for name, merge in how.items() if not isinstance(merge, str)):
+        # Unlike the least and the largest, a cell that is there twice may count twice.
+        done[name] = pc.if_else(pa.array(follows), pa.scalar(b"", pa.binary()), done[name])
     for name, values in columns.items():
         laid = np.zeros(len(rows), np.int64)
         laid[starts] = values

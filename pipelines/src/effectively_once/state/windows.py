@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from effectively_once import long_texts
-from effectively_once.state import sums
-from effectively_once.state.aggregates import Aggregate, Merge, Sum
+from effectively_once.state import keys, sums
+from effectively_once.state.accumulator import Accumulators, Part
+from effectively_once.state.cells import How
+from effectively_once.state.deltas import LARGEST
 from effectively_once.state.lateness import Windows
 
 KEY, START = "key", "window_start_ms"
@@ -20,17 +22,32 @@ PARTS = 16
 """Deltas of a window that are kept as they came; one more, and they become one."""
 
 
-def schema(values: Iterable[str]) -> pa.Schema:
+class Impossible(NamedTuple):
+    """A result that no sink takes.
+
+    Attributes:
+        reason: why, of the first of its values that cannot be.
+        exact: key and window as in a delta, and of each value the result, or what is known of it.
+        shown: the same, with None for the values that cannot be.
+
+    """
+
+    reason: str
+    exact: dict[str, Any]
+    shown: dict[str, Any]
+
+
+def schema(values: Accumulators) -> pa.Schema:
     """Columns of a delta."""
-    return pa.schema([(KEY, pa.string()), (START, pa.int64()), *((name, pa.int64()) for name in values)])
+    return pa.schema([(KEY, pa.string()), (START, pa.int64()), *((name, part.type) for name, part in _parts(values))])
 
 
-def merges(values: Mapping[str, Aggregate]) -> dict[str, Merge]:
-    """How partial results of each value become one."""
-    return {name: value.merge for name, value in values.items()}
+def merges(values: Accumulators) -> dict[str, How]:
+    """How partial results in each column of a delta become one."""
+    return {name: part.how for name, part in _parts(values)}
 
 
-def partial(rows: pa.Table, by: str, values: Mapping[str, Aggregate], windows: Windows) -> pa.Table:
+def partial(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Windows) -> pa.Table:
     """Aggregate rows (`by`, `event_time_ms`, columns of the values) to one a key and window: a delta's columns.
 
     It stands before the shuffle by key: what that moves are keys and windows, not rows.
@@ -38,54 +55,98 @@ def partial(rows: pa.Table, by: str, values: Mapping[str, Aggregate], windows: W
     return grouped(placed(rows, by, values, windows), merges(values))
 
 
-def placed(rows: pa.Table, by: str, values: Mapping[str, Aggregate], windows: Windows) -> pa.Table:
+def placed(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Windows) -> pa.Table:
     """Return each row as the aggregate of itself alone, in its window."""
     times = rows["event_time_ms"].to_numpy()
     # numpy's remainder is that of `Windows.start`, also before 1970.
     starts = pa.array(times - np.mod(times, windows.length_ms))
-    ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)])
-    columns = [ones if value.column is None else rows[value.column].cast(pa.int64()) for value in values.values()]
-    return pa.table([rows[by], starts, *columns], schema=schema(values))
+    kept = [column for value in values.values() for column in value.of(rows)]
+    return pa.table([keys.encode(rows, by), starts, *kept], schema=schema(values))
 
 
-def grouped(table: pa.Table, how: Mapping[str, Merge]) -> pa.Table:
+def grouped(table: pa.Table, how: Mapping[str, How]) -> pa.Table:
     """Merge rows of equal key and window; a sum beyond 64 bits takes several rows (`sums`)."""
     return sums.grouped(table, GROUP, how)
 
 
-def final_of(table: pa.Table, values: Mapping[str, Aggregate]) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """Tell results that can be published from those with a sum beyond 64 bits.
+def final_of(table: pa.Table, values: Accumulators) -> tuple[pa.Table, list[Impossible]]:
+    """Finish results, and tell those that can be published from the others.
 
     Args:
-        table: results, rows of a key and window beside each other; columns of a delta.
+        table: what is kept, rows of a key and window beside each other; columns of a delta.
         values: what they are.
 
     Returns:
-        The former; of each of the latter a dictionary, exact, in order.
+        Key and window of the former as in a delta, and their values, in order. The latter.
 
     """
-    return sums.separate(table, GROUP, merges(values))
+    alone, wide = sums.separate(table, GROUP, merges(values))
+    columns = {name: [alone[part] for part in parts] for name, parts in _names(values).items()}
+    found = {name: values[name].results(columns[name]) for name in values}
+    nulls = [column.is_null().to_numpy() for column in found.values() if column.null_count]
+    results = pa.table({**{name: alone[name] for name in GROUP}, **found})
+    if not nulls and not wide:
+        return results, []
+    beyond = np.logical_or.reduce(nulls) if nulls else np.zeros(alone.num_rows, bool)
+    more = [*alone.filter(pa.array(beyond)).to_pylist(), *wide]
+    finished = [(row, _finished(row, values)) for row in more]
+    fit = [{**{name: row[name] for name in GROUP}, **shown} for row, shown in finished if None not in shown.values()]
+    if beyond.any():
+        results = results.filter(pa.array(~beyond))
+    if fit:
+        together = pa.concat_tables([results, pa.Table.from_pylist(fit, results.schema)])
+        results = long_texts.ordered(together, (START, KEY))
+    impossible = [_impossible(row, shown, values) for row, shown in finished if None in shown.values()]
+    return results, sorted(impossible, key=lambda one: (one.exact[START], one.exact[KEY]))
 
 
-def largest(delta: pa.Table, values: Mapping[str, Aggregate]) -> int | None:
-    """Size of the largest sum of a delta; None where the windows have none.
+def largest(delta: pa.Table, values: Accumulators) -> int | None:
+    """Say how large the largest value of a delta is whose result may come to nothing; None where there is none."""
+    names = _names(values)
+    sizes = [value.size([delta[part] for part in names[name]]) for name, value in values.items() if value.reason]
+    summed = [name for name, part in _parts(values) if part.how == "sum"] if sizes else []
+    if sums.largest(delta, summed) >= sums.LANE:
+        # A part may have several rows, none of which is as large as their sum: all of them are full but the last one.
+        sizes.append(sums.LANE)
+    return min(max(sizes), LARGEST) if sizes else None
 
-    Counts are left out: none of them comes near 2^63.
-    """
-    names = summed(values)
-    return sums.largest(delta, names) if names else None
+
+def limited(values: Accumulators) -> bool:
+    """Whether a result may come to nothing that a sink takes."""
+    return any(value.reason for value in values.values())
 
 
-def summed(values: Mapping[str, Aggregate]) -> list[str]:
-    """Names of the values that may grow beyond 64 bits."""
-    return [name for name, value in values.items() if isinstance(value, Sum)]
+def _names(values: Accumulators) -> dict[str, list[str]]:
+    """Columns of each value."""
+    return {
+        name: [f"{name}.{part.name}" if part.name else name for part in value.parts] for name, value in values.items()
+    }
+
+
+def _parts(values: Accumulators) -> Iterator[tuple[str, Part]]:
+    for name, columns in _names(values).items():
+        yield from zip(columns, values[name].parts, strict=True)
+
+
+def _finished(row: Mapping[str, Any], values: Accumulators) -> dict[str, Any]:
+    names = _names(values)
+    return {name: value.finish([row[part] for part in names[name]]) for name, value in values.items()}
+
+
+def _impossible(row: Mapping[str, Any], shown: Mapping[str, Any], values: Accumulators) -> Impossible:
+    names, group = _names(values), {name: row[name] for name in GROUP}
+    exact = {name: value.exact([row[part] for part in names[name]]) for name, value in values.items()}
+    reasons = [values[name].reason for name, value in shown.items() if value is None]
+    return Impossible(str(reasons[0]), group | exact, group | dict(shown))
 
 
 class WindowState:
     """Aggregates of the windows that are still open in one shard."""
 
-    def __init__(self, windows: Windows, values: Mapping[str, Aggregate]) -> None:
+    def __init__(self, windows: Windows, values: Accumulators) -> None:
         self._windows, self._how = windows, merges(values)
+        # Of what may come to another result in other parts, all see the same parts: those that deltas have.
+        self._merges = not any(part.apart for _, part in _parts(values))
         self._schema = schema(values)
         self._parts: dict[int, list[pa.RecordBatch]] = {}
 
@@ -95,7 +156,7 @@ class WindowState:
         for start, part in self._by_window(delta.cast(self._schema)):
             parts = self._parts.setdefault(start, [])
             parts.append(part)
-            if len(parts) > PARTS:
+            if len(parts) > PARTS and self._merges:
                 full += self._parts.pop(start)
         if full:
             # All at once: event times may be spread over as many windows as there are rows.
@@ -105,6 +166,17 @@ class WindowState:
         """Drop the windows that `watermark_ms` closed: they were emitted in the epoch that pinned it."""
         for start in [s for s in self._parts if self._windows.closed(s, watermark_ms)]:
             del self._parts[start]
+
+    def held(self, watermark_ms: int | None, front_ms: int | None) -> dict[int, int]:
+        """Count rows by the start of their window (ms), of windows that `front_ms` would close and `watermark_ms` not.
+
+        They are kept only because somebody is behind that time.
+        """
+        return {
+            start: sum(part.num_rows for part in parts)
+            for start, parts in self._parts.items()
+            if self._windows.newly_closed(start, watermark_ms, front_ms)
+        }
 
     def final(self, previous_ms: int | None, watermark_ms: int | None) -> pa.Table:
         """Results of the windows that this epoch closes, in order of window and key; columns of a delta."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,11 +18,9 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
-import certifi
 import structlog
 import tenacity
 import urllib3
-from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once import points
@@ -42,11 +39,13 @@ from effectively_once.ledger.objects import (
     Request,
     Written,
 )
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, without_query
 
-ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 PATIENCE_S = 30.0
 """A store that restarts is back within some 10 s; three times that before the pipeline gives up."""
 LOST_WAIT_S = 0.2
+ANSWER_S = 10.0
+"""How long one answer is waited for."""
 VALID = timedelta(minutes=10)
 """From its date on a signature is good for so long. S3 also takes one whose date is up to 15 minutes ahead."""
 CLOCKS_DIFFER = timedelta(minutes=1)
@@ -102,25 +101,8 @@ class S3ObjectStore:
         self._ahead = timedelta()
         # When the present row of unanswered puts began, and when its last one was.
         self._lost_first = self._lost_last = -math.inf
-        self._http = urllib3.PoolManager(
-            maxsize=8,
-            timeout=urllib3.Timeout(connect=2.0, read=10.0),
-            retries=False,
-            ca_certs=certifi.where(),
-        )
-        keys = [os.environ.get(name, "") for name in (ACCESS_KEY, SECRET_KEY)]
-        if "" in keys:
-            where = f"environment variable {(ACCESS_KEY, SECRET_KEY)[keys.index('')]}"
-            raise SettingsError("credentials of the object store are missing", where, "Set it.")
-        # The region is named so that signing needs no request; a single-node store has but one.
-        self._signer = Minio(
-            address.host,
-            access_key=keys[0],
-            secret_key=keys[1],
-            secure=address.secure,
-            region="us-east-1",
-            http_client=self._http,
-        )
+        self._http = connections(ANSWER_S, maxsize=8)
+        self._signer = client(address.host, secure=address.secure, http=self._http)
 
     def answer(self, request: Request) -> Answer:
         """Carry out one protocol request; a put whose answer did not arrive is `Lost`, never repeated here."""
@@ -137,10 +119,15 @@ class S3ObjectStore:
                 points.reach("put_done", key=key)
                 return written
 
-    def check(self) -> None:
-        """Fail early and clearly: store unreachable, credentials wrong, bucket missing."""
-        # A GET of any name: its refusal says in a body why, and a missing object is as good an answer as a found one.
-        self._asked("GET", "check")
+    def check(self, key: str) -> None:
+        """Fail early and clearly: store unreachable, credentials wrong, bucket missing.
+
+        Args:
+            key: a name that this client has to be let read.
+
+        """
+        # Its refusal says in a body why, and a missing object is as good an answer as a found one.
+        self._asked("GET", key)
 
     def names(self, prefix: str) -> Iterator[str]:
         """Yield the names of all objects below a prefix, in order: for checkpoints and tools, never for state (R5)."""
@@ -231,11 +218,12 @@ class S3ObjectStore:
 
     def _signed(self, verb: str, key: str, body: bytes | None, headers: dict[str, str], ahead: timedelta) -> Any:
         date = datetime.now(UTC) + ahead
-        url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=VALID, request_date=date)
         try:
+            # It may ask for credentials first.
+            url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=VALID, request_date=date)
             return self._http.request(verb, url, body=body, headers=headers)
         except urllib3.exceptions.HTTPError as error:
-            raise UnansweredError(str(error)) from error
+            raise UnansweredError(without_query(error)) from error
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         if isinstance(error, FullError):

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.kafka_client import client_config
 
 ANSWER_S = 20.0
 FIRST = OFFSET_BEGINNING
@@ -22,7 +23,7 @@ def consumer(bootstrap: str, group: str) -> Consumer:
     """A consumer whose caller assigns partitions and commits offsets."""
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "group.id": group,
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -32,7 +33,6 @@ def consumer(bootstrap: str, group: str) -> Consumer:
             "reconnect.backoff.max.ms": 500,
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": 16_384,
-            "log_level": 0,
         }
     )
 
@@ -41,13 +41,12 @@ def producer(bootstrap: str) -> Producer:
     """A producer of scores: each is sent at once, and not again."""
     return Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "linger.ms": 0,
             "acks": 1,
             "message.send.max.retries": 0,
             "message.timeout.ms": 1_000,
             "socket.nagle.disable": True,
-            "log_level": 0,
         }
     )
 

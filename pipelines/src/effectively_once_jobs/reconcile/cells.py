@@ -41,7 +41,7 @@ def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFra
             "partition",
             "offset",
             *known,
-            f.col(each.by).alias("key"),
+            f.col(each.keys[0]).alias("key"),
             f.expr(f"event_time_ms - pmod(event_time_ms, {windows.length_ms})").alias(WINDOW_START),
             *(_of(each.values[name]).alias(f"v_{name}") for name in names),
         )
@@ -80,9 +80,10 @@ def said(each: Windowed, messages: DataFrame, number: int) -> DataFrame:
 
     """
     names = added_up(each)
-    fields = ", ".join([f"`{each.by}` string", f"{WINDOW_START} long", *(f"`{name}` long" for name in names)])
+    fields = ", ".join([f"`{each.keys[0]}` string", f"{WINDOW_START} long", *(f"`{name}` long" for name in names)])
     given = messages.select(f.from_json(f.col("value").cast("string"), fields).alias("r"))
-    keyed = given.select(f.col(f"r.{each.by}").alias("key"), f.col(f"r.{WINDOW_START}"), *(f"r.{n}" for n in names))
+    key = f.col(f"r.{each.keys[0]}").alias("key")
+    keyed = given.select(key, f.col(f"r.{WINDOW_START}"), *(f"r.{n}" for n in names))
     return keyed.groupBy("key", WINDOW_START).agg(*(f.sum(name).alias(f"s{number}_{name}") for name in names))
 
 
@@ -131,8 +132,8 @@ def cells(each: Windowed, batch: DataFrame, streams: Sequence[DataFrame]) -> Dat
 
 def added_up(each: Windowed) -> list[str]:
     """Names of the values that partial results are added up to: of these a difference can be told."""
-    return [name for name, value in each.values.items() if value.merge == "sum"]
+    return [name for name, value in each.values.items() if value.how == "sum"]
 
 
 def _of(value: Aggregate) -> Column:
-    return f.lit(1) if value.column is None else f.col(value.column)
+    return f.col(value.columns[0]) if value.columns else f.lit(1)

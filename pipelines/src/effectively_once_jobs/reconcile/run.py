@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from effectively_once.driver.main import SPARK_CONF
@@ -20,6 +21,7 @@ from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.pipeline.windows import Windowed
 from effectively_once.sources.kafka import KafkaSource
@@ -100,7 +102,9 @@ def countable(job: Job) -> Windowed:
     for each in pipeline.windows:
         if not isinstance(each.to, ToKafka) or not cells.added_up(each) or not _whole(each, each.to):
             continue
-        columns = {each.by, *(value.column for value in each.values.values())}
+        if not _in_whole_numbers(pipeline, each):
+            continue
+        columns = {*each.aggregated}
         if pipeline.recorded is not None and columns & {*pipeline.recorded.adds.names}:
             raise SettingsError(
                 f"{each.name} adds up what the recorded step {pipeline.recorded.name} gave, which a batch run would "
@@ -110,7 +114,7 @@ def countable(job: Job) -> Windowed:
             )
         return each
     raise SettingsError(
-        "no windows with counts or sums go to a topic",
+        "no windows with counts or sums of whole numbers, by one column of text, go to a topic",
         where,
         "Only such can be reconciled: Windowed(..., values={...: Count()}, to=ToKafka(...)).",
     )
@@ -135,7 +139,14 @@ def ended(head: Head, layout: Layout) -> tuple[EpochRecord, int]:
 
 
 def _whole(each: Windowed, to: ToKafka) -> bool:
-    return to.value is None and (not to.columns or {*to.columns} >= {*each.schema.names})
+    return to.value is None and (not to.columns or {*to.columns} >= {*each.names})
+
+
+def _in_whole_numbers(pipeline: Pipeline, each: Windowed) -> bool:
+    """Whether Spark's own sums are exact, and a text is the key."""
+    kinds = {column.name: column.type for column in pipeline.given}
+    sums = [kinds[name] for of in cells.added_up(each) for name in each.values[of].columns]
+    return [kinds[name] for name in each.keys] == [pa.string()] and not {*sums} - {pa.int64(), pa.int32()}
 
 
 def held(first: Mapping[str, int], last: EpochRecord, topic: str, since_ms: int | None) -> dict[str, tuple[int, int]]:

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.kafka_client import client_config
 from effectively_once.progress import announce
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.system_usage.acknowledger import Acknowledger, Report
@@ -64,11 +65,10 @@ class Topic:
         self._name, self._bootstrap = settings.topic, settings.kafka_bootstrap
         self._consumer = Consumer(
             {
-                "bootstrap.servers": settings.kafka_bootstrap,
+                **client_config(settings.kafka_bootstrap),
                 "group.id": settings.pipeline,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "log_level": 0,
                 # Else, where what was committed is gone, it would go on at the end, as if there were nothing before.
                 "auto.offset.reset": "error",
             }

@@ -8,6 +8,7 @@ from zlib import crc32
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.kafka_client import client_config
 from effectively_once_jobs.two_ways.running import Record
 from effectively_once_jobs.two_ways.settings import WaySettings
 
@@ -30,10 +31,9 @@ class Input:
         self._rows_max, self._turn_s = settings.epoch_rows_max, settings.turn_s
         self._consumer = Consumer(
             {
-                "bootstrap.servers": settings.kafka_bootstrap,
+                **client_config(settings.kafka_bootstrap),
                 "group.id": f"{settings.pipeline}.{settings.operator}",
                 "enable.auto.commit": False,
-                "log_level": 0,
                 "fetch.wait.max.ms": 20,
                 # Else where committed offsets are gone it goes on with what is left, as if that were all.
                 "auto.offset.reset": "error",
@@ -91,7 +91,7 @@ class Output:
         self._partitions = settings.shards
         self._producer = Producer(
             {
-                "bootstrap.servers": settings.kafka_bootstrap,
+                **client_config(settings.kafka_bootstrap),
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0,

@@ -47,7 +47,7 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     if head is None or head.declared is None:
         raise ControlError("no epoch is declared", layout.head, "There is nothing to abandon: start the pipeline.")
     declared = head.declared
-    if declared.repairs is not None:
+    if declared.repairs is not None and not declared.is_rest:
         raise ControlError(
             f"epoch {declared.epoch} repairs epoch {declared.repairs}: what that one lacks would be lost",
             layout.head,

@@ -234,6 +234,8 @@ def recorded(declared: Declaration, generation: int, sinks: Mapping[str, int], k
         max_event_time_ms=None,
         sinks={name: dict.fromkeys(map(str, range(number)), Rows()) for name, number in sinks.items()},
         deltas=dict.fromkeys(kinds, of_shards),
+        # A rest that is abandoned is left once more.
+        left=declared.after,
     )
 
 

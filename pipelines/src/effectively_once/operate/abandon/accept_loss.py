@@ -108,9 +108,9 @@ def _lost(head: Head, first: dict[str, dict[str, int]]) -> Ranges:
     """
     due = chain.due(head)
     unread = retained.gone(head, first)
-    if due is None or due.is_abandoned:
+    if due is None or (due.is_abandoned and not due.leaves_again):
         return unread
-    if due.repairs is not None and unread:
+    if (due.repairs is not None or due.leaves_again) and unread:
         raise retained.refusal(unread, due)
     # Without the declared epoch the chain ends where that one begins.
     return retained.gone(head.model_copy(update={"declared": chain.nothing(due)}), first) if unread else {}

@@ -63,7 +63,7 @@ class Mending:
             self.say(seen.line())
         return list(self._finished(declared, found))
 
-    def carry_out(self, declared: Declaration, wheel_digest: str) -> None:
+    def carry_out(self, declared: Declaration, wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN) -> None:
         """Replace every driver, look again, and pin the epoch as one that is finished as it is shown.
 
         Raises:
@@ -95,7 +95,7 @@ class Mending:
         for before, after in self._visible(declared, generation, found, finished):
             self._copy(before, after)
         # Nothing is deleted: this process may have slept, and a driver finished the epoch with what was decided before.
-        run(chain.finish_as_shown(self.layout, held, shown, wheel_digest), self.store)
+        run(chain.finish_as_shown(self.layout, held, shown, wheel_digest, runtime), self.store)
 
     def _finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
         if not any(seen.marks or seen.decided or self._is_recorded(declared, seen.shard) for seen in found):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import ControlError
@@ -20,7 +20,14 @@ from effectively_once.store.object_store import S3ObjectStore
 Say = Callable[[str], object]
 
 
-def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = None) -> None:
+def repair(
+    job: Job,
+    say: Say,
+    *,
+    yes: bool = False,
+    wheel_digest: str | None = None,
+    runtime: Mapping[str, str] | None = None,
+) -> None:
     """Let the next driver finish the declared epoch as it is shown, or, without `yes`, tell whether that can be done.
 
     That driver then publishes what the epoch lacks under the next number. Run again after an interruption, or when
@@ -31,6 +38,7 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
         say: is told each fact.
         yes: do it.
         wheel_digest: of the version that is to finish the epoch; None for the one that declared it.
+        runtime: what that version runs on; None for what the declaration says.
 
     Raises:
         ControlError: there is no epoch that could be repaired.
@@ -69,7 +77,7 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
     if not yes:
         say("nothing was changed; stop every driver, then run this again with --yes")
         return
-    made.carry_out(declared, wheel)
+    made.carry_out(declared, wheel, declared.runtime if runtime is None else runtime)
     number = declared.epoch
     lacks = f"finishes epoch {number} as it is shown, and publishes what it lacks as epoch {number + 1}"
     say(f"the next driver {lacks if finished else f'publishes epoch {number}'}")

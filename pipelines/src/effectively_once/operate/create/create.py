@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import certifi
 import tenacity
 import urllib3
 from confluent_kafka import KafkaError, KafkaException
@@ -28,7 +27,8 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once.driver.sink_topics import SIZE, needed, refuse_expiring, refuse_small
 from effectively_once.epoch.publishing import database_of
-from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
+from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
+from effectively_once.kafka_client import client_config, refusal
 from effectively_once.operate.abandon import added
 from effectively_once.operate.create.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.pipeline.columns import DEAD_LETTER
@@ -39,7 +39,8 @@ from effectively_once.sinks import tables
 from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sources.statement import topic_of
 from effectively_once.sources.times import BOUNDS
-from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
+from effectively_once.store.object_store import S3ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, without_query
 
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
@@ -55,6 +56,7 @@ _LATER = (
     KafkaError.NOT_CONTROLLER,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
+    KafkaError._SSL,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
 )
@@ -195,7 +197,7 @@ class KafkaCluster:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 1000})
+        self._admin = AdminClient({**client_config(bootstrap), "reconnect.backoff.max.ms": 1000})
 
     def topics(self, names: Sequence[str]) -> Mapping[str, Found]:
         """See Broker."""
@@ -250,14 +252,16 @@ class KafkaCluster:
     def _fail(self, error: KafkaError, where: str) -> NoReturn:
         if error.code() in _FORBIDDEN:
             raise AccessError(f"Kafka refuses: {error.str()}", where, "Check the permissions of this client.")
+        if (refused := refusal(error, self._bootstrap, where, self._admin)) is not None:
+            raise refused
         # A topic may be gone again between two questions.
         if error.retriable() or error.code() in (*_LATER, KafkaError.UNKNOWN_TOPIC_OR_PART):
             raise NotYetError(f"{where}: {error.str()}")
         raise SinkError(f"Kafka refuses: {error.str()}", where, "Correct it, then run this again.")
 
 
-def make_bucket(client: Any, bucket: str, event_log: bool) -> None:
-    """Make a bucket unless it exists, with the folder of event logs when asked; `client` is a `minio.Minio`.
+def make_bucket(client: Any, bucket: str, folder: str | None = None) -> None:
+    """Make a bucket unless it exists, with a folder of event logs when asked; `client` is a `minio.Minio`.
 
     Raises:
         NotYetError: the store does not answer.
@@ -267,12 +271,12 @@ def make_bucket(client: Any, bucket: str, event_log: bool) -> None:
     try:
         if not client.bucket_exists(bucket):
             _make_unless_made(client, bucket)
-        if event_log:
-            client.put_object(bucket, EVENT_LOG, io.BytesIO(b""), 0)
+        if folder is not None:
+            client.put_object(bucket, folder, io.BytesIO(b""), 0)
     except S3Error as error:
         _refused(error, bucket)
     except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
-        raise NotYetError(str(error)[:300]) from error
+        raise NotYetError(without_query(error)[:300]) from error
 
 
 def _make_unless_made(client: Any, bucket: str) -> None:
@@ -293,23 +297,8 @@ def _refused(error: S3Error, bucket: str) -> NoReturn:
 
 
 def _store(settings: PipelineSettings) -> Minio:
-    keys = {name: os.environ.get(name, "") for name in (ACCESS_KEY, SECRET_KEY)}
-    for name, value in keys.items():
-        if not value:
-            raise SettingsError(
-                "credentials of the object store are missing", f"environment variable {name}", "Set it."
-            )
-    http = urllib3.PoolManager(
-        timeout=urllib3.Timeout(connect=2.0, read=REQUEST_TIMEOUT_S), retries=False, ca_certs=certifi.where()
-    )
-    return Minio(
-        settings.bucket.host,
-        access_key=keys[ACCESS_KEY],
-        secret_key=keys[SECRET_KEY],
-        secure=settings.bucket.secure,
-        region="us-east-1",
-        http_client=http,
-    )
+    http = connections(REQUEST_TIMEOUT_S)
+    return client(settings.bucket.host, secure=settings.bucket.secure, http=http)
 
 
 def create(
@@ -319,6 +308,7 @@ def create(
     deadline_s: float,
     source_partitions: int | None = None,
     event_log_bucket: str | None = None,
+    event_log_folder: str = EVENT_LOG,
     needs: Needs = NOTHING,
     say: Callable[[str], object] = lambda _: None,
 ) -> None:
@@ -343,6 +333,7 @@ def create(
         deadline_s=deadline_s,
         source_partitions=source_partitions,
         event_log_bucket=event_log_bucket,
+        event_log_folder=event_log_folder,
         say=say,
     )
     for name, shape in job.pipeline.tables.items():
@@ -374,6 +365,7 @@ def create_needed(
     deadline_s: float,
     source_partitions: int | None = None,
     event_log_bucket: str | None = None,
+    event_log_folder: str = EVENT_LOG,
     say: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Make buckets, topics and what a job needs beside its sinks.
@@ -386,6 +378,7 @@ def create_needed(
         deadline_s: seconds for buckets, for topics and for tables.
         source_partitions: None: the source is there, and its partitions are those of the topics that are needed.
         event_log_bucket: gets a folder for Spark's event logs.
+        event_log_folder: its name, with a slash at the end.
         say: told what is there.
 
     Raises:
@@ -394,8 +387,9 @@ def create_needed(
     """
     client = _store(settings)
     for bucket in dict.fromkeys([settings.s3_bucket, *([event_log_bucket] if event_log_bucket else [])]):
-        log = bucket == event_log_bucket
-        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
+        folder = event_log_folder if bucket == event_log_bucket else None
+        made = partial(make_bucket, client, bucket, folder)
+        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, made)
         say(f"bucket {bucket} is there")
     broker = KafkaCluster(settings.kafka_bootstrap)
     of_source = tuple({**BOUNDS, **needs.config}.items())
@@ -445,6 +439,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--source-partitions", type=_number, help="make the source too, with so many partitions")
     parser.add_argument("--replication", type=_number, default=1, help="copies of every topic")
     parser.add_argument("--event-log-bucket", help="bucket that gets a folder for Spark's event logs")
+    parser.add_argument("--event-log-folder", default=EVENT_LOG, help="its name, with a slash at the end")
     parser.add_argument("--deadline-s", type=float, default=300.0, help="seconds for bucket and for topics")
     given = parser.parse_args(argv)
     try:
@@ -453,6 +448,7 @@ def main(argv: Sequence[str]) -> int:
             "deadline_s": given.deadline_s,
             "source_partitions": given.source_partitions,
             "event_log_bucket": given.event_log_bucket,
+            "event_log_folder": given.event_log_folder,
             "say": lambda line: sys.stdout.write(line + "\n"),
         }
         settings = load(given.settings)

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaErr
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from effectively_once.errors import UnreachableError
+from effectively_once.kafka_client import client_config
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.dead_letters import Message, of_message
@@ -55,7 +56,7 @@ class DeadLetterTopic:
             raise unreachable(error.args[0], self._bootstrap, self.name) from error
 
     def _ends(self) -> dict[int, tuple[int, int]]:
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        admin = AdminClient(client_config(self._bootstrap))
         topic = admin.list_topics(self.name, timeout=self._patience_s).topics[self.name]
         if topic.error is not None:
             raise KafkaException(topic.error)
@@ -72,14 +73,13 @@ class DeadLetterTopic:
     def _partition(self, partition: int, end: int) -> Iterator[Message]:
         consumer = Consumer(
             {
-                "bootstrap.servers": self._bootstrap,
+                **client_config(self._bootstrap),
                 "group.id": "effectively-once.dead-letters",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 10,
-                "log_level": 0,
             }
         )
         try:

@@ -17,9 +17,11 @@ from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from effectively_once.errors import SettingsError, SinkError, SourceError, UnreachableError
-from effectively_once.pipeline.columns import RESULT_REFUSED, SUM_TOO_LARGE
+from effectively_once.kafka_client import client_config
+from effectively_once.pipeline.columns import RESULT_REFUSED
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.dead_letters import LATE, DeadLetter, Message, Selection, Unreadable
+from effectively_once.state.accumulator import IMPOSSIBLE
 
 HEADER = "effectively-once-replay"
 """Of every record that is sent: epoch/topic/partition/offset of the dead letter."""
@@ -103,7 +105,7 @@ class Replay:
         return self.done
 
     def _send(self, letter: DeadLetter) -> None:
-        if letter.reason == SUM_TOO_LARGE or letter.reason.startswith(RESULT_REFUSED):
+        if letter.reason in IMPOSSIBLE or letter.reason.startswith(RESULT_REFUSED):
             self.done.left["results of windows, which are no records"] += 1
             return
         if letter.cut is not None:
@@ -246,12 +248,11 @@ def replay(
     _refuse_missing(settings, topic)
     producer = Producer(
         {
-            "bootstrap.servers": settings.kafka_bootstrap,
+            **client_config(settings.kafka_bootstrap),
             "enable.idempotence": True,
             "compression.type": "lz4",
             "linger.ms": 5,
             "message.max.bytes": 100_000_000,
-            "log_level": 0,
         }
     )
     work = Replay(producer, topic, function, late=anyway, say=say)
@@ -268,7 +269,7 @@ def replay(
 
 def _refuse_missing(settings: PipelineSettings, topic: str) -> None:
     """Refuse a topic that does not exist: a producer that asks for it would have some brokers make it."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient(client_config(settings.kafka_bootstrap))
     asked = admin.describe_topics(TopicCollection([topic]), request_timeout=settings.start_patience_s)
     try:
         asked[topic].result()

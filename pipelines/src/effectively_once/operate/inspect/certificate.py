@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from effectively_once.driver.clock import left_behind
 from effectively_once.errors import SettingsError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -31,7 +32,8 @@ class Certificate:
         epoch: the one that closed it.
         watermark_ms: of that epoch, or of the last.
         passed: source -> event time before which all of it was read.
-        released: sources that were not waited for.
+        released: sources that were not waited for; those too, and partitions (topic/partition), for which too much was
+            held.
         lost: how many records it may lack at most, as the topic lost them.
 
     """
@@ -70,10 +72,11 @@ def _of(head: Head, records: list[EpochRecord], windows: Windows, start_ms: int)
     # The declared epoch has pinned what it will close, and has closed nothing yet.
     told = closing or (records[-1] if records else None)
     clock = (told and told.clock) or Clock()
+    released = (*clock.released, *(left_behind(clock, told.ranges) if told else ()))
     lost = sum(it.lost.count for it in records if it.lost is not None and _concerned(it, it.lost, windows, start_ms))
     verdict: Verdict = "open"
     if closing is not None:
-        verdict = "lost" if lost else "released" if clock.released else "complete" if clock.sources else "closed"
+        verdict = "lost" if lost else "released" if released else "complete" if clock.sources else "closed"
     return Certificate(
         verdict,
         start_ms,
@@ -81,7 +84,7 @@ def _of(head: Head, records: list[EpochRecord], windows: Windows, start_ms: int)
         None if closing is None else closing.epoch,
         told.watermark_ms if told else head.watermark_ms,
         clock.sources,
-        clock.released,
+        released,
         lost,
     )
 

@@ -168,13 +168,13 @@ def _state(job: Job) -> Iterator[StateFacts]:
         yield StateFacts(catalog.KIND, "of accepted records, until the window of their time is closed")
     for each in job.pipeline.windows:
         values = ", ".join(f"{name} = {_aggregate(value)}" for name, value in each.values.items())
-        yield StateFacts(each.name, f"{values} by {each.by} and window")
+        yield StateFacts(each.name, f"{values} by {', '.join(each.keys)} and window")
     if job.pipeline.stateful is not None:
         yield StateFacts(job.pipeline.stateful.name, "of Spark's operators, in Spark's checkpoint")
 
 
 def _aggregate(value: Aggregate) -> str:
-    return f"{type(value).__name__.lower()}({value.column or ''})"
+    return f"{type(value).__name__.lower()}({', '.join(value.columns)})"
 
 
 def _types(schema: pa.Schema) -> dict[str, str]:

@@ -54,7 +54,7 @@ def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:
     declared, due = head.declared, chain.repair(head)
     if due is not None and due.after:
         yield f"division    epoch {due.repairs} was more than a shard takes; epoch {due.epoch} is to take the rest"
-    elif declared is not None and declared.after:
+    elif declared is not None and declared.is_rest:
         yield f"division    epoch {declared.epoch} takes the rest of a divided one, from epoch {declared.repairs} on"
     elif due is not None:
         yield f"repair      epoch {due.repairs} was finished as it was shown; epoch {due.epoch} is to take what it left"

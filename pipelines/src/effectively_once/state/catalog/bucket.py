@@ -133,6 +133,14 @@ class Bucket:
         self._live = sum(self._open(part.windows) for part in self._parts)
         return before - self._live
 
+    def by_window(self, end: int) -> Iterator[tuple[int, int]]:
+        """Count live ids by window, of the windows before number `end`; one window may come several times."""
+        if end <= self._closed:
+            return
+        for part in self._parts:
+            numbers = part.windows[(part.windows >= self._closed) & (part.windows < end)]
+            yield from zip(*(each.tolist() for each in np.unique(numbers, return_counts=True)), strict=True)
+
     @property
     def mostly_closed(self) -> bool:
         """Whether it holds more ids that are closed than live ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -99,6 +100,20 @@ class Catalog:
         self.counters.expired += self._shared.close(self._divided.first_open(self._watermark_ms))
         if self._shared.mostly_closed:
             self._shared = self._shared.without_closed(self._hash_of)
+
+    def held(self, front_ms: int | None) -> Counter[int]:
+        """Count live ids by the start of their window (ms), of windows that `front_ms` would close.
+
+        They are kept only because somebody is behind that time.
+        """
+        found: Counter[int] = Counter()
+        length, window_ms = self._divided.length, self._divided.windows.length_ms
+        for number, bucket in self._buckets.items():
+            for window, ids in bucket.by_window(self._divided.closed(number, front_ms)):
+                found[(number * length + window) * window_ms] += ids
+        for window, ids in self._shared.by_window(self._divided.first_open(front_ms)):
+            found[window * window_ms] += ids
+        return found
 
     def decide(self, ids: pa.Array | pa.ChunkedArray, hashes: U64 | None = None) -> Flags:
         """Which rows are new, in order of their source coordinates: of two copies in one epoch the first wins (R4).

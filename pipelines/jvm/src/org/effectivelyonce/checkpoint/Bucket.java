@@ -16,6 +16,9 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
+import software.amazon.awssdk.auth.credentials.AwsCredentialsProvider;
+import software.amazon.awssdk.auth.credentials.AwsSessionCredentials;
+import software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider;
 import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
 import software.amazon.awssdk.core.ResponseInputStream;
 import software.amazon.awssdk.core.exception.AbortedException;
@@ -38,9 +41,9 @@ import software.amazon.awssdk.services.s3.model.S3Object;
  * The few requests a checkpoint needs, on one bucket. A short outage is waited for ({@link Patience}); every failure is
  * thrown as an {@link IOException} that names request and object.
  *
- * <p>Settings: {@code effectivelyonce.s3.endpoint}, {@code effectivelyonce.s3.access.key},
- * {@code effectivelyonce.s3.secret.key}, and {@code effectivelyonce.s3.patience.ms} (30000); the bucket is the authority
- * of the checkpoint's path.
+ * <p>Settings: {@code effectivelyonce.s3.endpoint}, and below {@code effectivelyonce.s3} also {@code region} (us-east-1),
+ * {@code access.key}, {@code secret.key} and {@code session.token}, and {@code patience.ms} (30000); the bucket is the
+ * authority of the checkpoint's path. Without an access key the environment has the credentials, such as a pod's token.
  */
 final class Bucket {
   record Entry(String name, boolean folder, long bytes, long modifiedMs) {}
@@ -76,15 +79,25 @@ final class Bucket {
       Patience patience = new Patience(Duration.ofMillis(address.patienceMs()));
       return new Store(S3Client.builder()
           .endpointOverride(URI.create(address.endpoint()))
-          .region(Region.US_EAST_1)
+          .region(Region.of(conf.get("effectivelyonce.s3.region", "us-east-1")))
           .forcePathStyle(true)
           .httpClientBuilder(ApacheHttpClient.builder().socketTimeout(ANSWER))
           .overrideConfiguration(calls -> calls.retryStrategy(patience))
-          .credentialsProvider(StaticCredentialsProvider.create(AwsBasicCredentials.create(
-              required(conf, "effectivelyonce.s3.access.key"), required(conf, "effectivelyonce.s3.secret.key"))))
+          .credentialsProvider(credentials(conf))
           .build(), patience);
     });
     return new Bucket(store, root.toUri().getAuthority());
+  }
+
+  private static AwsCredentialsProvider credentials(Configuration conf) {
+    String access = conf.get("effectivelyonce.s3.access.key", "");
+    if (access.isEmpty()) {
+      return DefaultCredentialsProvider.builder().build();
+    }
+    String secret = required(conf, "effectivelyonce.s3.secret.key");
+    String token = conf.get("effectivelyonce.s3.session.token", "");
+    return StaticCredentialsProvider.create(
+        token.isEmpty() ? AwsBasicCredentials.create(access, secret) : AwsSessionCredentials.create(access, secret, token));
   }
 
   private static String required(Configuration conf, String setting) {

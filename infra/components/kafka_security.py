@@ -1,0 +1,171 @@
+"""Who Kafka's nodes and users are: certificates by an authority of the platform's own, passwords, and rights."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Secret
+
+from infra.certificates import Certificate, make_authority, sign
+from infra.components.clients import CA, KAFKA_SUFFIX, encoded, login
+from infra.components.derived import KEY, derive
+from infra.components.release import FORCE, labels
+from infra.settings import Pipeline, Settings
+from infra.settings.exposure import exposed
+from infra.values.kafka import Right, Security
+
+NODES, ADMIN, USERS, AUTHORITY = "kafka-tls", "kafka-admin-tls", "kafka-users", "platform-authority"
+MAY_ALL: Final = ("platform-nodes", "platform-admin")
+"""Names of nodes, and of who gives rights. No identity has a dash, so no pipeline's user is taken for one of them."""
+MECHANISM: Final = "SCRAM-SHA-512"
+STATEMENTS: Final = ".sources"
+"""Behind the name of an input: the topic in which its sources say how far they are, as the library names it."""
+_READS: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
+
+
+def version(settings: Settings) -> str:
+    """Return what differs when certificates or passwords do; the names of their Secrets end with it."""
+    return f"{settings.security.authority}-{settings.security.rotation}"
+
+
+def values(settings: Settings) -> Security | None:
+    """Return what the broker's chart is told, None where its connections are plain."""
+    if not settings.security.kafka:
+        return None
+    suffix = version(settings)
+    return Security(
+        tls_secret=_nodes_secret(settings),
+        admin_secret=f"{ADMIN}-{suffix}",
+        users_secret=f"{USERS}-{suffix}",
+        users={one.identity: tuple(rights(one)) for one in settings.pipelines.values()},
+        grant_image=settings.images.spark,
+        version=suffix,
+    )
+
+
+def rights(pipeline: Pipeline) -> Iterator[Right]:
+    """Yield what a pipeline may do: with its input, and with names that begin with its own and a dot."""
+    own = f"{pipeline.identity}."
+    makes = ("CREATE",) if pipeline.create_topic else ()
+    yield Right(kind="topic", name=pipeline.topic, operations=(*_READS, *makes))
+    yield Right(kind="topic", name=f"{pipeline.topic}{STATEMENTS}", operations=(*_READS, *makes))
+    yield Right(kind="topic", name=own, prefixed=True, operations=(*_READS, "WRITE", "CREATE"))
+    yield Right(kind="transactional_id", name=own, prefixed=True, operations=("WRITE", "DESCRIBE"))
+    # Groups of the library keep nothing: readers are told what they read.
+    for name in (own, "effectively-once.", "spark-kafka-"):
+        yield Right(kind="group", name=name, prefixed=True, operations=("READ", "DESCRIBE"))
+    for name in (pipeline.identity, "sources"):
+        yield Right(kind="group", name=name, operations=("READ", "DESCRIBE"))
+
+
+def hosts(settings: Settings) -> list[str]:
+    """Return all names of brokers and controllers."""
+    namespace = settings.namespace
+    found = ["kafka", f"kafka.{namespace}", f"kafka.{namespace}.svc", f"kafka.{namespace}.svc.cluster.local"]
+    found += [f"*.{name}-nodes.{namespace}.svc.cluster.local" for name in ("kafka", "kafka-controller")]
+    outside = exposed(settings, "kafka")
+    if outside.by != "none" and outside.host:
+        found += [outside.host.replace("{node}", str(node)) for node in range(settings.kafka.nodes)]
+    return list(dict.fromkeys(found))
+
+
+def _nodes_secret(settings: Settings) -> str:
+    """Return its name, which differs when the names of nodes do: what was signed is kept, and lacks the new ones."""
+    names = hashlib.sha256("\n".join(hosts(settings)).encode()).hexdigest()[:8]
+    return f"{NODES}-{version(settings)}-{names}"
+
+
+class KafkaSecurity(pulumi.ComponentResource):
+    """Secrets of nodes, of who gives rights, and of users; nothing where connections are plain.
+
+    An authority and what it has signed are kept by the state, as passwords are. Another number gives others under
+    another name, so that pods which use those of before go on until they are started anew. Whoever believes an
+    authority believes the one before it and the next one, which is made ahead: nodes are started anew one by one, and
+    those of both numbers have to believe each other.
+    """
+
+    def __init__(
+        self, settings: Settings, root: Secret | None, after: list[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> None:
+        super().__init__("effectively-once:platform:KafkaSecurity", "kafka-security", None, opts)
+        self._settings, self._after = settings, after
+        if settings.security.kafka and root is not None:
+            number = settings.security.authority
+            numbers = [number, number + 1, *([number - 1] if number else [])]
+            authorities = [self._authority(one).data for one in numbers]
+            bundle = pulumi.Output.all(*authorities).apply(_bundle)
+            suffix = version(settings)
+            self._signed(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
+            self._signed(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
+            users = [one.identity for one in settings.pipelines.values()]
+            drawn = partial(_passwords, users, settings.security.rotation)
+            self._secret(f"{USERS}-{suffix}", settings.namespace, root.data.apply(drawn))
+            for user in users:
+                own = partial(_login, user, settings.security.rotation)
+                data = pulumi.Output.all(root.data, bundle).apply(own)
+                self._secret(f"{user.replace('_', '-')}{KAFKA_SUFFIX}", settings.pipelines_namespace, data)
+        self.register_outputs({})
+
+    def _authority(self, number: int) -> Secret:
+        made = make_authority(f"effectively-once {self._settings.namespace} {number}")
+        data = {"tls.crt": encoded(made.certificate), "tls.key": encoded(made.key)}
+        return self._secret(f"{AUTHORITY}-{number}", self._settings.namespace, data, kept=True)
+
+    def _signed(self, name: str, authority: Any, bundle: Any, make: Any) -> None:
+        data = pulumi.Output.all(authority, bundle).apply(lambda both: make(both[0], both[1]))
+        self._secret(name, self._settings.namespace, data, kept=True)
+
+    def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> Secret:
+        ignored = ["data"] if kept else []
+        return Secret(
+            name,
+            metadata={
+                "name": name,
+                "namespace": namespace,
+                "labels": labels("kafka"),
+                "annotations": {FORCE: "true"},
+            },
+            type="Opaque",
+            data=pulumi.Output.secret(data),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored),
+        )
+
+
+def _bundle(authorities: Sequence[Mapping[str, str]]) -> str:
+    return encoded("".join(_text(one, "tls.crt") for one in authorities))
+
+
+def _text(data: Mapping[str, str], key: str) -> str:
+    return base64.b64decode(data[key]).decode()
+
+
+def _by(authority: Mapping[str, str]) -> Certificate:
+    return Certificate(_text(authority, "tls.crt"), _text(authority, "tls.key"))
+
+
+def _nodes(names: Sequence[str], authority: Mapping[str, str], bundle: str) -> dict[str, str]:
+    made = sign(_by(authority), MAY_ALL[0], names)
+    return {CA: bundle, "keystore.pem": encoded(made.key + made.certificate)}
+
+
+def _admin(authority: Mapping[str, str], bundle: str) -> dict[str, str]:
+    made = sign(_by(authority), MAY_ALL[1])
+    return {CA: bundle, "tls.crt": encoded(made.certificate), "tls.key": encoded(made.key)}
+
+
+def _password(root: Mapping[str, str], user: str, rotation: int) -> str:
+    return derive(root[KEY], f"kafka/{user}", rotation)
+
+
+def _passwords(users: Sequence[str], rotation: int, root: Mapping[str, str]) -> dict[str, str]:
+    return {user: encoded(_password(root, user, rotation)) for user in users}
+
+
+def _login(user: str, rotation: int, both: Sequence[Any]) -> dict[str, str]:
+    root, bundle = both
+    return {**login(MECHANISM, user, _password(root, user, rotation)), CA: bundle}

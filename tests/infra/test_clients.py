@@ -1,0 +1,148 @@
+"""Servers of others: logins and certificates go from the Secrets of whoever has them into the pods that need them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.components.clients import jaas
+from tests.charts.render import environment, render
+from tests.infra.platform import Deployed, crds, deploy, found, settings
+
+AUDIT = {"job": "own.audit", "kafka_credentials_secret": "own/login"}
+PIPELINES = {"user_counts": {"result_store": True}, "audit": AUDIT}
+LOGIN = {"credentials_secret": "vault/kafka", "ca_secret": "vault/kafka-ca"}
+KEYS = {"credentials_secret": "vault/s3", "session_token": True}
+STORE = {"endpoint": "https://s3.example", "region": "eu-north-1", "ca_secret": "vault/s3-ca"}
+DATABASE = {"host": "db", "credentials_secret": "vault/db", "ssl_mode": "verify-full", "ca_secret": "vault/db-ca"}
+NAMESPACE = "effectively-once-pipelines"
+
+
+def deployed(folder: Path, security: dict[str, Any] = LOGIN, store: dict[str, Any] = KEYS) -> Deployed:
+    wanted = settings(
+        kafka={"external": "b.example:9093", "security": security},
+        object_store={"external": {**STORE, **store}},
+        result_store={"external": DATABASE},
+        pipelines=PIPELINES,
+    )
+    return deploy(wanted, crds(folder))
+
+
+def data(one: Deployed, name: str, namespace: str = NAMESPACE) -> dict[str, str]:
+    secret = one.engine.of("Secret")[f"{name}-{namespace}"]
+    assert "data" in secret.secret, "the state keeps it encrypted"
+    assert (secret.inputs["metadata"]["name"], secret.inputs["metadata"]["namespace"]) == (name, namespace)
+    return dict(secret.inputs["data"])
+
+
+def pods(one: Deployed, release: str, chart: str = "streaming-pipeline") -> dict[str, Any]:
+    return dict(render(chart, one.values(release), release).pods())
+
+
+def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certificate(tmp_path: Path) -> None:
+    one = deployed(tmp_path)
+    copied = data(one, "user-counts-kafka")
+    assert copied == {
+        "username": found("username"),
+        "password": found("password"),
+        "ca.crt": found("ca.crt"),
+        "jaas.conf": base64.b64encode(jaas("SCRAM-SHA-512", "found-username", "found-password").encode()).decode(),
+    }
+    waits = one.engine.below(one.engine.of("Chart")["user-counts"])
+    assert {
+        "user-counts-kafka-effectively-once-pipelines",
+        "object-store-certificates-effectively-once-pipelines",
+    } <= waits
+
+
+def test_a_pipeline_may_have_a_login_of_its_own(tmp_path: Path) -> None:
+    own = data(deployed(tmp_path), "audit-kafka")
+    assert (own["password"], own["ca.crt"]) == (found("password", "own"), found("ca.crt"))
+
+
+@pytest.mark.parametrize("release", ["user-counts", "audit"])
+def test_every_pod_of_a_pipeline_finds_them_where_its_environment_says(release: str, tmp_path: Path) -> None:
+    one = deployed(tmp_path)
+    for name, pod in pods(one, release).items():
+        told = environment(pod)
+        assert told["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL", name
+        assert told["KAFKA_SASL_MECHANISM"] == "SCRAM-SHA-512"
+        assert told["AWS_REGION"] == "eu-north-1"
+        assert told["AWS_SESSION_TOKEN"]["secretKeyRef"]["key"] == "AWS_SESSION_TOKEN"
+        mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        assert volumes[mounts[told["KAFKA_CREDENTIALS"]]]["secret"]["secretName"] == f"{release}-kafka"
+        folder, _, file = told["AWS_CA_BUNDLE"].rpartition("/")
+        assert volumes[mounts[folder]]["secret"]["secretName"] == "object-store-certificates"
+        assert file == "ca.crt"
+        if release == "user-counts":
+            assert told["PGSSLMODE"] == "verify-full"
+            folder = told["PGSSLROOTCERT"].rpartition("/")[0]
+            assert volumes[mounts[folder]]["secret"]["secretName"] == "result-store-certificates"
+
+
+def test_the_jvm_of_driver_and_executors_reads_the_login_from_its_file(tmp_path: Path) -> None:
+    values = deployed(tmp_path).values("user-counts")
+    spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
+    for role in ("driver", "executor"):
+        assert "login.config=/var/run/effectively-once/kafka/jaas.conf" in spec[role]["javaOptions"]
+    assert spec["sparkConf"]["spark.hadoop.fs.s3a.endpoint.region"] == "eu-north-1"
+
+
+def test_the_history_server_reads_the_store_in_the_same_way(tmp_path: Path) -> None:
+    one = deployed(tmp_path)
+    assert data(one, "object-store-certificates", "effectively-once") == {"ca.crt": found("ca.crt")}
+    (pod,) = pods(one, "history-server", "history-server").values()
+    told = environment(pod)
+    assert (told["AWS_REGION"], told["AWS_CA_BUNDLE"]) == ("eu-north-1", "/var/run/effectively-once/s3/ca.crt")
+    assert "endpoint.region=eu-north-1" in told["SPARK_HISTORY_OPTS"]
+
+
+def test_pods_with_an_identity_of_their_own_have_no_keys(tmp_path: Path) -> None:
+    role = {"role": "arn:aws:iam::1:role/streams", "issuer": "https://sts.example:8443"}
+    one = deployed(tmp_path, store={"web_identity": role, "region": "us-east-1"})
+    assert not [name for name in one.engine.of("Secret") if name.startswith("object-store-credentials")]
+    for release, chart in (("user-counts", "streaming-pipeline"), ("history-server", "history-server")):
+        for pod in pods(one, release, chart).values():
+            told = environment(pod)
+            assert "AWS_ACCESS_KEY_ID" not in told
+            assert (told["AWS_ROLE_ARN"], told["AWS_ENDPOINT_URL_STS"]) == (role["role"], role["issuer"])
+            assert told["AWS_REGION"] == "us-east-1", "without one the JVM asks the STS of AWS, whatever is named"
+            folder, _, file = told["AWS_WEB_IDENTITY_TOKEN_FILE"].rpartition("/")
+            mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+            (volume,) = [each for each in pod["volumes"] if each["name"] == mounts[folder]]
+            (source,) = volume["projected"]["sources"]
+            assert source["serviceAccountToken"]["path"] == file
+            assert source["serviceAccountToken"]["audience"] == "sts.amazonaws.com"
+    ports = one.values("user-counts")["networkPolicies"]["objectStore"]["ports"]
+    assert ports == [443, 8443]
+
+
+def test_certificates_alone_need_no_login(tmp_path: Path) -> None:
+    wanted = settings(
+        kafka={"external": "b:1", "security": {"protocol": "SSL", "ca_secret": "vault/kafka-ca"}},
+        pipelines={"user_counts": {}},
+    )
+    one = deploy(wanted, crds(tmp_path))
+    assert data(one, "user-counts-kafka") == {"ca.crt": found("ca.crt")}
+    values = one.values("user-counts")
+    spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
+    assert "login.config" not in spec["driver"]["javaOptions"]
+
+
+def test_no_login_is_among_what_the_program_tells(tmp_path: Path) -> None:
+    one = deployed(tmp_path)
+    told = str(one.platform) + str([each.inputs for each in one.engine.of("Chart").values()])
+    for key in ("username", "password"):
+        assert f"found-{key}" not in told
+        assert found(key) not in told
+
+
+def test_a_password_cannot_end_its_quotes() -> None:
+    """Else what is behind them were options of the login, or an error that shows it."""
+    text = jaas("PLAIN", 'a"b', 'c\\" debug="true')
+    assert 'plain.PlainLoginModule required username="a\\"b" password="c\\\\\\" debug=\\"true"; };' in text
+    assert "scram.ScramLoginModule" in jaas("SCRAM-SHA-256", "a", "b")

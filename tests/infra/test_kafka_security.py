@@ -1,0 +1,169 @@
+"""Each pipeline has a login of Kafka's with rights on its own names; nodes have certificates of our authority."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effectively_once.sources.statement import topic_of
+from infra.components import kafka_security
+from infra.settings import SettingsError
+from tests.charts.render import environment, render
+from tests.infra.platform import Deployed, crds, deploy, settings
+
+PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks", "create_topic": False}}
+NOT_OURS = ("platform-root", "minio-root")
+
+
+def made(folder: Path, external_access: Any = None, **security: Any) -> Deployed:
+    more = {"external_access": external_access} if external_access else {}
+    wanted = settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES, **more)
+    return deploy(wanted, crds(folder))
+
+
+def secrets(folder: Path, **given: Any) -> dict[str, dict[str, str]]:
+    one = made(folder, **given)
+    return {name: one.secret(name) for name in one.engine.of("Secret") if name not in NOT_OURS}
+
+
+def nodes(found: dict[str, dict[str, str]]) -> tuple[str, str]:
+    """Return name and certificate of the nodes."""
+    (name,) = (name for name in found if name.startswith("kafka-tls-"))
+    return name, found[name]["keystore.pem"]
+
+
+def field(certificate: str, name: str) -> str:
+    words = ["openssl", "x509", "-noout", f"-{name}", "-nameopt", "multiline"]
+    told = subprocess.run(words, input=certificate, capture_output=True, text=True, check=True).stdout
+    return told.rpartition("=")[2].strip()
+
+
+def signer(found: dict[str, dict[str, str]]) -> str:
+    return field(nodes(found)[1], "issuer")
+
+
+def believed(found: dict[str, dict[str, str]]) -> set[str]:
+    begin = "-----BEGIN"
+    return {field(begin + one, "subject") for one in found[nodes(found)[0]]["ca.crt"].split(begin)[1:]}
+
+
+def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    users = one.secret("kafka-users-0-0")
+    assert set(users) == {"user_counts", "clicks"}
+    assert len({*users.values()}) == 2
+    for user, password in users.items():
+        own = one.secret(f"{user.replace('_', '-')}-kafka")
+        assert (own["username"], own["password"]) == (user, password)
+        assert f'password="{password}"' in own["jaas.conf"]
+
+
+def test_certificates_and_authorities_survive_later_updates(tmp_path: Path) -> None:
+    found = made(tmp_path).engine.of("Secret")
+    for name in ("platform-authority-0", nodes(secrets(tmp_path))[0], "kafka-admin-tls-0-0"):
+        assert found[name].ignore_changes == ("data",), name
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_nodes_of_an_authority_and_of_the_next_one_believe_each_other(tmp_path: Path, number: int) -> None:
+    """They are started anew one by one: a node alone is out of the quorum, and the next one is not begun."""
+    before, after = (secrets(tmp_path, authority=one) for one in (number, number + 1))
+    assert signer(before) == f"effectively-once effectively-once {number}"
+    assert {signer(before), signer(after)} <= believed(before) & believed(after)
+    for one in (before, after):
+        assert len({data["ca.crt"] for data in one.values() if "ca.crt" in data}) == 1, "everybody believes the same"
+
+
+def test_the_authority_before_the_last_one_is_believed_no_more(tmp_path: Path) -> None:
+    assert signer(secrets(tmp_path, authority=0)) not in believed(secrets(tmp_path, authority=2))
+    kept = {name for name in secrets(tmp_path, authority=2) if name.startswith("platform-authority")}
+    assert kept == {f"platform-authority-{number}" for number in (1, 2, 3)}
+
+
+def test_other_names_of_nodes_have_another_certificate(tmp_path: Path) -> None:
+    """What was signed is kept by the state: below the same name it would lack them for ever."""
+    outside = {"kafka": {"by": "LoadBalancer", "host": "kafka-{node}.example"}}
+    names = [nodes(secrets(tmp_path, external_access=way))[0] for way in ({}, outside, {})]
+    assert names[0] == names[2] != names[1]
+    values = made(tmp_path, external_access=outside).values("kafka")
+    assert values["security"]["tlsSecret"] == names[1]
+
+
+def test_no_key_of_an_authority_is_where_pods_mount_it(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    key = one.secret("platform-authority-0")["tls.key"].splitlines()[1]
+    for name in one.engine.of("Secret"):
+        if name != "platform-authority-0":
+            assert key not in str(one.secret(name)), name
+    assert "platform-authority" not in str([each.inputs for each in one.engine.of("Chart").values()])
+
+
+def test_the_program_tells_no_password_and_no_key(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    told = str([each.inputs for each in one.engine.of("Chart").values()]) + str(one.platform)
+    assert "PRIVATE KEY" not in told
+    for password in one.secret("kafka-users-0-0").values():
+        assert password not in told
+
+
+def test_a_pipeline_may_use_its_own_names_alone() -> None:
+    wanted = settings(pipelines=PIPELINES)
+    own, other = wanted.pipelines["user_counts"], wanted.pipelines["clicks"]
+    rights = list(kafka_security.rights(own))
+    for kind in ("topic", "transactional_id"):
+        writes = {(one.name, one.prefixed) for one in rights if one.kind == kind and "WRITE" in one.operations}
+        assert writes == {("user_counts.", True)}
+    named = {(one.kind, one.name): one.operations for one in rights}
+    assert "CREATE" in named["topic", own.topic]
+    assert not [one for one in rights if other.identity in one.name]
+    reading = {(one.kind, one.name): one.operations for one in kafka_security.rights(other)}
+    assert "CREATE" not in reading["topic", "clicks"], "it is somebody else's to make"
+
+
+def test_a_pipeline_reads_what_its_sources_say_of_themselves() -> None:
+    own = settings(pipelines=PIPELINES).pipelines["clicks"]
+    named = {(one.kind, one.name): one.operations for one in kafka_security.rights(own)}
+    assert named["topic", topic_of("clicks")] == named["topic", "clicks"]
+
+
+def test_drivers_log_in_and_are_started_anew_for_another_password(tmp_path: Path) -> None:
+    pods = []
+    for rotation in (0, 1):
+        values = made(tmp_path, rotation=rotation).values("clicks")
+        spec = render("streaming-pipeline", values, "clicks").one("SparkApplication", "clicks")["spec"]
+        pods.append(spec["driver"]["template"])
+        assert environment(pods[-1]["spec"])["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
+    assert pods[0]["metadata"] != pods[1]["metadata"]
+
+
+def test_nodes_are_believed_for_every_name_that_they_tell_clients(tmp_path: Path) -> None:
+    hosts = kafka_security.hosts(settings(profile="production"))
+    assert {"kafka.effectively-once.svc", "*.kafka-nodes.effectively-once.svc.cluster.local"} <= {*hosts}
+    assert "*.kafka-controller-nodes.effectively-once.svc.cluster.local" in hosts
+    outside = {"kafka": {"by": "LoadBalancer", "host": "kafka-{node}.example"}}
+    named = kafka_security.hosts(settings(profile="production", external_access=outside))
+    assert {f"kafka-{node}.example" for node in range(3)} <= {*named}
+
+
+def test_no_pipeline_is_taken_for_who_may_do_everything(tmp_path: Path) -> None:
+    """Users are known by their names alone, whether a certificate or a login says them."""
+    found = secrets(tmp_path)
+    shown = (nodes(found)[1], found["kafka-admin-tls-0-0"]["tls.crt"])
+    assert tuple(field(one, "subject") for one in shown) == kafka_security.MAY_ALL
+    for name in kafka_security.MAY_ALL:
+        with pytest.raises(SettingsError, match=r"pipelines\.\S+identity"):
+            settings(pipelines={name: {"job": "own.clicks"}})
+
+
+def test_it_is_that_of_our_own_broker() -> None:
+    with pytest.raises(SettingsError, match=r"security\.kafka: it is that of our own broker"):
+        settings(security={"kafka": True}, kafka={"external": "b:1"})
+
+
+def test_without_it_nothing_is_made(tmp_path: Path) -> None:
+    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+    assert not [name for name in plain.engine.of("Secret") if "kafka" in name or "authority" in name]
+    assert "security" not in plain.values("kafka")

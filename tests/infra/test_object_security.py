@@ -1,0 +1,163 @@
+"""Each pipeline has keys of the object store of its own, which open its own folders and nothing else."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effectively_once.ledger.layout import Layout
+from effectively_once.operate.create.create import EVENT_LOG
+from effectively_once.operate.grant_objects import Grants
+from infra.components import admission, object_security
+from infra.components.derived import KEY
+from infra.settings import SettingsError
+from tests.charts.render import environment, render
+from tests.infra.platform import Deployed, crds, deploy, settings
+
+PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "bucket": "clicks-lake"}}
+BUCKET = "effectively-once"
+
+
+def made(folder: Path, **security: Any) -> Deployed:
+    wanted = settings(profile="production", security={"object_store": True, **security}, pipelines=PIPELINES)
+    return deploy(wanted, crds(folder))
+
+
+def keys(one: Deployed, name: str) -> tuple[str, str]:
+    found = one.secret(f"{name}-object-store")
+    assert set(found) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    return found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]
+
+
+def test_both_sides_have_the_same_keys_and_every_pipeline_others(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    users = one.secret("minio-users-0")
+    assert dict(keys(one, name) for name in ("user-counts", "clicks", "history-server")) == users
+    assert len({*users.values()}) == len(users) == 3
+
+
+def test_no_pod_of_a_pipeline_is_given_the_owners_keys(tmp_path: Path) -> None:
+    """They are copied to where no pipeline runs; without it they are where all pipelines are."""
+    owner = {"minio-root", "object-store-credentials-effectively-once"}
+    for one, inside in ((made(tmp_path), False), (deploy(settings(pipelines=PIPELINES), crds(tmp_path)), True)):
+        secrets = one.engine.of("Secret")
+        told = {name for name, each in secrets.items() if "rootPassword" in str(each.inputs) or name in owner}
+        assert {secrets[name].inputs["metadata"]["namespace"] for name in told} == {"effectively-once"}
+        assert ("object-store-credentials-effectively-once-pipelines" in secrets) is inside
+    one = made(tmp_path)
+    assert one.platform["object_store"]["secret_namespace"] == "effectively-once"
+    for name in ("user-counts", "clicks"):
+        rendered = render("streaming-pipeline", one.values(name), name)
+        assert "object-store-credentials" not in str(rendered.objects)
+        pods = [rendered.one("SparkApplication", name)["spec"][role]["template"] for role in ("driver", "executor")]
+        for pod in pods:
+            for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+                found = environment(pod["spec"])[variable]
+                assert found == {"secretKeyRef": {"name": f"{name}-object-store", "key": variable}}
+
+
+def test_a_pipeline_has_what_is_below_its_identity_and_its_event_logs() -> None:
+    wanted = settings(profile="production", security={"object_store": True}, pipelines=PIPELINES)
+    told = object_security.values(wanted)
+    assert told is not None
+    rights = {name: {(one.bucket, one.folder) for one in each} for name, each in told.policies.items()}
+    assert rights == {
+        "user_counts": {(BUCKET, "user_counts/"), (BUCKET, "spark-events/user-counts/")},
+        "clicks": {("clicks-lake", "clicks/"), (BUCKET, "spark-events/clicks/")},
+        "history-server": {(BUCKET, EVENT_LOG)},
+    }
+    assert Layout("user_counts").head.startswith("user_counts/")
+    without = wanted.model_copy(update={"history_server": wanted.history_server.model_copy(update={"enabled": False})})
+    told = object_security.values(without)
+    assert told is not None
+    assert {folder.folder for one in told.policies.values() for folder in one} == {"user_counts/", "clicks/"}
+    assert told.folders == ()
+
+
+def test_event_logs_are_written_and_read_where_their_pipeline_may(tmp_path: Path) -> None:
+    charts = made(tmp_path).engine.of("Chart")
+    folders = []
+    for name in ("user-counts", "clicks"):
+        rendered = render("streaming-pipeline", charts[name].inputs["values"], name)
+        conf = rendered.one("SparkApplication", name)["spec"]["sparkConf"]
+        folders.append(conf["spark.eventLog.dir"])
+        create = str([pod for kind, pod in rendered.pods() if kind.startswith("Job/")])
+        assert f"--event-log-folder=spark-events/{name}/" in create
+    assert folders == [f"s3a://{BUCKET}/spark-events/{name}" for name in ("user-counts", "clicks")]
+    history = render("history-server", charts["history-server"].inputs["values"])
+    (pod,) = dict(history.pods()).values()
+    options = environment(pod)["SPARK_HISTORY_OPTS"].split()
+    assert f"-Dspark.history.fs.logDirectory={','.join(folders)}" in options
+    made_ahead = charts["minio"].inputs["values"]["security"]["folders"]
+    assert {f"s3a://{one['bucket']}/{one['folder']}".removesuffix("/") for one in made_ahead} >= {*folders}
+
+
+def test_keys_of_before_open_the_store_until_the_next_ones_are_renewed(tmp_path: Path) -> None:
+    """Pods have them until they are started anew; so no epoch is interrupted."""
+    names = ("clicks", "history-server", "user_counts")
+    for number in range(3):
+        one = made(tmp_path, rotation=number)
+        found = one.secret(f"minio-users-{number}")
+        kept = [each for each in (number - 1, number) if each >= 0]
+        assert set(found) == {f"{name}-{each}" for name in names for each in kept}
+        assert len({*found.values()}) == len(found)
+        assert keys(one, "clicks") == (f"clicks-{number}", found[f"clicks-{number}"])
+        granted = Grants.model_validate({"endpoint": "http://m:1", **_granted(one)})
+        assert set(granted.users) == set(found)
+
+
+def test_keys_of_before_are_the_ones_that_pods_have() -> None:
+    """Derived, so that the next rotation knows them."""
+    root = {KEY: base64.b64encode(b"root").decode()}
+    before = object_security._passwords({"clicks-0": "clicks"}, root)
+    after = object_security._passwords({"clicks-1": "clicks", "clicks-0": "clicks"}, root)
+    assert before["clicks-0"] == after["clicks-0"] != after["clicks-1"]
+
+
+def _granted(one: Deployed) -> dict[str, Any]:
+    told = one.values("minio")["security"]
+    return {name: told[name] for name in ("policies", "users", "folders")}
+
+
+def test_renewed_keys_start_every_pod_anew_that_has_them(tmp_path: Path) -> None:
+    wanted = {"clicks": {"job": "own.clicks", "service": {"module": "own.answers"}}}
+    found = []
+    for number in (0, 1):
+        told = settings(profile="production", security={"object_store": True, "rotation": number}, pipelines=wanted)
+        charts = deploy(told, crds(tmp_path)).engine.of("Chart")
+        pipeline = render("streaming-pipeline", charts["clicks"].inputs["values"], "clicks")
+        spec = pipeline.one("SparkApplication", "clicks")["spec"]
+        (service,) = pipeline.of("Deployment")
+        (history,) = render("history-server", charts["history-server"].inputs["values"]).of("Deployment")
+        templates = [spec["driver"]["template"], spec["executor"]["template"]]
+        templates += [one["spec"]["template"] for one in (service, history)]
+        found.append([one["metadata"] for one in templates])
+    assert all(before != after for before, after in zip(*found, strict=True))
+
+
+def test_a_driver_may_mount_its_own_keys_and_no_others() -> None:
+    (secrets,) = (
+        one for one in admission.policy(settings(pipelines=PIPELINES))["variables"] if one["name"] == "secrets"
+    )
+    assert "variables.pipeline + '-object-store'" in secrets["expression"]
+
+
+def test_it_is_that_of_our_own_store() -> None:
+    external = {"endpoint": "https://s3", "credentials_secret": "vault/s3"}
+    with pytest.raises(SettingsError, match=r"security\.object_store: it is that of our own store"):
+        settings(security={"object_store": True}, object_store={"external": external})
+
+
+def test_without_it_nothing_is_made(tmp_path: Path) -> None:
+    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+    assert not [name for name in plain.engine.of("Secret") if name.endswith("-object-store") or "users" in name]
+    charts = plain.engine.of("Chart")
+    assert "security" not in charts["minio"].inputs["values"]
+    rendered = render("streaming-pipeline", charts["clicks"].inputs["values"], "clicks")
+    assert rendered.one("SparkApplication", "clicks")["spec"]["sparkConf"].get("spark.eventLog.dir") in (
+        None,
+        f"s3a://{BUCKET}/spark-events",
+    )
