@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from effectively_once.driver.session import REQUIRED, keep_checkpoints_at
+from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.objects import create_once, run
-from effectively_once.ledger.records import Delta
 from effectively_once.progress import announce
 from effectively_once.state import deltas
 from effectively_once.store import object_store

@@ -8,8 +8,11 @@ from functools import cache
 from typing import Any
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Place
+from effectively_once.ledger.offsets import Place
 from effectively_once.sinks.publish import Mark
 from tests.model.world import Step
 

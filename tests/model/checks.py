@@ -11,7 +11,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from effectively_once.ledger.records import Head
+from effectively_once.ledger.head import Head
 from tests.model import at
 from tests.model.at import LAYOUT
 from tests.model.outputs import FILES

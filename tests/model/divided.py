@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from effectively_once.epoch import division
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Declaration
+from effectively_once.ledger.declaration import Declaration
 from effectively_once.pipeline.columns import COORDINATES
 from tests.model import state
 from tests.model.at import LAYOUT, At, Phase

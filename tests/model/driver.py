@@ -13,7 +13,9 @@ from typing import Any
 from effectively_once.epoch import recorded
 from effectively_once.errors import SinkError, StaleDriverError
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.sinks.manifest import StagedFile
 from effectively_once.sinks.publish import FencedError
 from effectively_once.state import catalog

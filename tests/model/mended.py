@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from effectively_once.epoch import as_shown
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.objects import ObjectStore
-from effectively_once.ledger.records import Declaration, Delta
 from effectively_once.pipeline.columns import COORDINATES
 from tests.model import state
 from tests.model.asked import asking

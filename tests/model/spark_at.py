@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
 from tests.model.at import LAYOUT, head_of
 from tests.model.world import Step
 

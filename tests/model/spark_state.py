@@ -16,8 +16,9 @@ from typing import Any
 
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import Delete, body_of, create_once
-from effectively_once.ledger.records import Declaration, Head
 from effectively_once.sinks.publish import Commit, FencedError, Mark, Open, publish
 from tests.model.at import LAYOUT
 from tests.model.changed import once

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.objects import Answer, Delete, Gone, ObjectStore, Request
-from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog, merge
 from effectively_once.state.deltas import Named, ShardDeltas
 from effectively_once.state.lateness import Windows

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from effectively_once.ledger.records import Counts
-from effectively_once.ledger.records import EpochRecord as Recorded
+from effectively_once.ledger.epoch_record import Counts
+from effectively_once.ledger.epoch_record import EpochRecord as Recorded
 from effectively_once.sinks.manifest import ManifestSink
 from tests.harness.checkers.reference import Outcome, Reference, replay
 from tests.harness.evidence import EpochRecord

@@ -14,9 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from minio import Minio
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.operate.create.create import create
 from effectively_once.pipeline.job import Job, job_of
 from effectively_once.sources.times import BOUNDS

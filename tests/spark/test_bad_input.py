@@ -12,8 +12,8 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import NewTopic
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.objects import Delete, Found, Get, body_of, run
-from effectively_once.ledger.records import Declaration
 from effectively_once.pipeline.settings import PipelineSettings, digest
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from effectively_once.driver.preflight import Preflight
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
-from effectively_once.ledger.records import Head, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.create.create import create
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.kafka import ShardSink

@@ -16,9 +16,12 @@ import pyarrow as pa
 from effectively_once import Pipeline, ToFiles, ToKafka, ToTable
 from effectively_once.driver.preflight import Preflight
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.create.create import create
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import job_of

@@ -6,8 +6,8 @@ import pytest
 
 from effectively_once.errors import ControlError, SinkError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration
 from effectively_once.sinks.publish import FencedError, Published
 from tests.stack.life_cycle import Command, documented
 from tests.stack.lines import MENDED, LineDriver, Lines

@@ -10,8 +10,8 @@ import pytest
 from effectively_once.errors import ChainError, SettingsError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.objects import Answer, Found, Get, Lost, Put, Request, Written, run
-from effectively_once.ledger.records import EpochRecord
 from effectively_once.pipeline.settings import unchanged
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.stack import EmbeddedStack

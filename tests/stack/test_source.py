@@ -8,8 +8,9 @@ from confluent_kafka.admin import AdminClient
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, Head
 from effectively_once.sources.kafka import KafkaSource
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from effectively_once.ledger.records import Ranges
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.sources.statement import Statement, topic_of
 from effectively_once.sources.statements import Statements
 from infra.embedded.process import wait_for

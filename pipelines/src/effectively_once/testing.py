@@ -33,8 +33,10 @@ from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.ledger import digest
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Declaration, EpochRecord, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.settings import PipelineSettings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from effectively_once.driver.metrics import Metrics
-from effectively_once.ledger.records import Clock
+from effectively_once.ledger.clock import Clock
 from tests.harness import asked, inquiry
 from tests.harness.adapters.driver_metrics import ANY_PORT, gauges_in, read_metric
 from tests.harness.asked import Certificate, Metric, Warned

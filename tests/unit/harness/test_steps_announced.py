@@ -14,7 +14,7 @@ from effectively_once.epoch import epoch
 from effectively_once.epoch.rows import DIGESTED, empty
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.errors import InputError
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.progress import VARIABLE
 from effectively_once.sinks.publish import Published
 from effectively_once_jobs.user_counts import pipeline

@@ -10,8 +10,10 @@ import pytest
 
 from effectively_once import Count, Max, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, Windowed
 from effectively_once.errors import ChainError, SettingsError, SourceError
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head
 from effectively_once.pipeline.job import Job
 from effectively_once_jobs import system_usage, user_counts
 from effectively_once_jobs.reconcile.difference import Cell, lines, total

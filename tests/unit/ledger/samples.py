@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Ranges, Rows
+from effectively_once.ledger.offsets import Ranges
+from effectively_once.ledger.rows import Rows
 
 LAYOUT = Layout("counts")
 SETTINGS = {"topic": "events", "shards": 2, "window_ms": 60_000, "lateness_ms": 120_000}

@@ -8,9 +8,11 @@ import pytest
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.chain import Held
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, Counts, EpochRecord, Ranges
+from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, declared_in, ranges, record_of, taken
 

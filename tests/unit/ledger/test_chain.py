@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import Put, run
-from effectively_once.ledger.records import Head, Loss, Ranges
+from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, declared_in, ranges, record_of, taken
 

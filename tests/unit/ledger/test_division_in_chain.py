@@ -8,9 +8,14 @@ import pytest
 
 from effectively_once.errors import ChainError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.chain import TAIL_LIMIT, Held
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, Declaration, EpochRecord, Loss, Place, Ranges, Rows
+from effectively_once.ledger.offsets import Place, Ranges
+from effectively_once.ledger.rows import Rows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import (
     LAYOUT,

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.chain import TAIL_LIMIT, Held
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import FORMAT, READABLE
 from effectively_once.ledger.objects import Put, run
-from effectively_once.ledger.records import FORMAT, READABLE, EpochRecord
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, flipped, ranges, record_of, taken
 

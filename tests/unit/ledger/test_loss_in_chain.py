@@ -8,9 +8,15 @@ import pytest
 
 from effectively_once.errors import ChainError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.chain import Held
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, Clock, Counts, Declaration, EpochRecord, Head, Loss, Ranges
+from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, record_of, taken
 

@@ -9,8 +9,10 @@ from pydantic import ValidationError
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, EpochRecord, Head
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, ranges, record_of, taken
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.chain import Held
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, Declaration, EpochRecord, Loss, Rows
+from effectively_once.ledger.rows import Rows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, ranges, record_of, taken
 

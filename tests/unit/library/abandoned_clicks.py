@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from effectively_once.ledger import chain, digest
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.abandon.abandonment import Abandonment, Files
 from effectively_once.sinks.kafka import described
 from effectively_once.sinks.kafka_shard import Row

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import Place
 from effectively_once.operate.backup.restore import restore

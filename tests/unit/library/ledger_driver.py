@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta, Span
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows, Span
+from effectively_once.ledger.offsets import Ranges
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.state import catalog, merge

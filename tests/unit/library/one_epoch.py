@@ -15,7 +15,7 @@ from effectively_once import Count, Max, Min, Pipeline, Stateful, Sum, ToFiles, 
 from effectively_once.epoch import epoch, whole_input
 from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.publish import Published
 from effectively_once.state.deltas import Named
 from tests.settings import pipeline_settings

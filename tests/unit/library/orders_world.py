@@ -23,9 +23,12 @@ from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.epoch.summary import Summary
 from effectively_once.ledger import chain, digest
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.abandon.abandonment import Files
 from effectively_once.operate.abandon.fenced import sources
 from effectively_once.operate.abandon.mending import Mending

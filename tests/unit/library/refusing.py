@@ -14,7 +14,8 @@ from effectively_once import Pipeline
 from effectively_once.epoch import epoch
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import RefusedRowsError
-from effectively_once.ledger.records import Delta, Rows
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.publish import Published
 from effectively_once.state.deltas import Named

@@ -11,7 +11,7 @@ from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Put
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.abandon.abandon import abandon
 from effectively_once.operate.abandon.abandonment import kinds, published_to
 from effectively_once.pipeline.job import Job

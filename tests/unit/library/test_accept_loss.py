@@ -9,7 +9,7 @@ import pytest
 
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import ChainError, ControlError, SinkError, SourceError, StaleDriverError
-from effectively_once.ledger.records import Loss
+from effectively_once.ledger.loss import Loss
 from effectively_once.operate.abandon import accept_loss
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import Place

@@ -8,8 +8,8 @@ import pytest
 from effectively_once import Pipeline, ToFiles, ToKafka
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import EpochRecord
 from effectively_once.operate.abandon import added
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from effectively_once.ledger.records import Clock, EpochRecord, Loss
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.loss import Loss
 from effectively_once.operate.inspect import certificate
 from effectively_once.state.lateness import Windows
 from tests.unit.library.test_clock import declared, head, record

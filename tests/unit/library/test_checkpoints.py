@@ -8,8 +8,8 @@ import pytest
 
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.errors import CheckpointError
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Head
 from effectively_once.store.object_store import S3ObjectStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore

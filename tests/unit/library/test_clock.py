@@ -8,7 +8,10 @@ import pytest
 
 from effectively_once.driver import clock
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Times
+from effectively_once.ledger.clock import Clock, Times
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
 from tests.unit.ledger.samples import due_of
 
 Spans = dict[str, tuple[int, int]]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import Delete, Put, Request, Step
-from effectively_once.ledger.records import Head
 from effectively_once.operate.retention.compaction import (
     Compactable,
     Compaction,

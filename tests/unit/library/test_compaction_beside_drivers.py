@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Head
 from effectively_once.operate.retention.compaction import emptied, found_in, written
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds

@@ -26,7 +26,7 @@ from effectively_once.driver.control import (
 from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Get, Request, run
-from effectively_once.ledger.records import Ranges
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.operate import control_commands
 from effectively_once.operate.control_commands import wait_until_drained
 from tests.unit.ledger.memory_store import Fate, MemoryStore

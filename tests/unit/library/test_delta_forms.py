@@ -11,8 +11,8 @@ import pytest
 from effectively_once import Count, Max, Min, Sum
 from effectively_once.errors import ChainError
 from effectively_once.ledger import digest
+from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Delta
 from effectively_once.state import catalog, windows
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded

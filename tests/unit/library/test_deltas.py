@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import digest
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
-from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog
 from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded, largest
 from tests.unit.ledger.memory_store import Fate, MemoryStore

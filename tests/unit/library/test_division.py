@@ -15,8 +15,8 @@ from effectively_once import Pipeline, ToKafka
 from effectively_once.epoch import division, epoch
 from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import EpochRecord
 from effectively_once.operate.abandon.abandonment import kinds, published_to, recorded
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import SIZE, assert_exact, assert_goes_on, broken, kill, mend, records

@@ -12,8 +12,9 @@ from effectively_once.driver import control
 from effectively_once.driver.driver import _owes_rows
 from effectively_once.epoch import rows
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import SHARD_BYTES
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import SHARD_BYTES, Ranges
+from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import SIZE, assert_exact
 from tests.unit.library.orders_world import MENDED, TOPIC, World

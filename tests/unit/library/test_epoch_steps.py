@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from effectively_once.epoch import epoch
 from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
+from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Delta
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.state.deltas import Named
 from tests.unit.library.one_epoch import (

@@ -14,9 +14,10 @@ from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.epoch import as_shown, recorded
 from effectively_once.errors import PipelineError, SinkError
 from effectively_once.ledger import chain, checksum
+from effectively_once.ledger.delta import Delta, Span
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore
-from effectively_once.ledger.records import Delta, Head, Span
 from effectively_once.operate.backup.backup_manifest import BackupManifest, Copied, manifest_of, object_of
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.pipeline.recorded_step import RecordedStep

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, body_of, create_once, run
-from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog, merge, windows
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Count

@@ -10,8 +10,10 @@ import pytest
 from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, PipelineError, SinkError
 from effectively_once.ledger import checksum, digest, former_digest
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import AsShown, Delta, Rows, Span
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.retention import compaction
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.sinks import kafka, reader

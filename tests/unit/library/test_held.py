@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from effectively_once import Count
 from effectively_once.driver import clock
 from effectively_once.epoch import epoch
-from effectively_once.ledger.records import Clock, Delta, EpochRecord
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.state import catalog as catalog_
 from effectively_once.state import windows as state
 from effectively_once.state.accumulators import accumulators

@@ -8,9 +8,10 @@ import pytest
 
 from effectively_once.errors import CheckpointError, SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, Loss
 from effectively_once.operate.abandon.abandonment import recorded
 from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
 from effectively_once.operate.inspect.inspection_text import lines

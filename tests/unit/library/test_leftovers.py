@@ -6,10 +6,12 @@ import pytest
 
 from effectively_once.errors import ChainError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.chain import Held
+from effectively_once.ledger.delta import Delta, Span
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, Delta, EpochRecord, Span
 from effectively_once.operate.retention.leftovers import Sort, Staged, Unknown, View
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, due_of, record_of, taken

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
 from effectively_once.ledger import chain
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, run
-from effectively_once.ledger.records import EpochRecord, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.backup import contents
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.state import catalog, merge

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SinkError
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, Step, body_of, create_once, run
-from effectively_once.ledger.records import Head, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.operate.retention.compaction import emptied, written
 from effectively_once.sinks import manifest_span, reader
 from effectively_once.sinks.manifest import ManifestSink, Shown, StagedFile

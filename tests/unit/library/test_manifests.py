@@ -11,8 +11,8 @@ import pytest
 
 from effectively_once.errors import SinkError
 from effectively_once.ledger import digest
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Head
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.manifest_span import allowed
 from effectively_once.sinks.publish import Published

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import digest
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Get, Put
-from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog, merge
 from effectively_once.state.deltas import Named, ShardDeltas, encoded
 from effectively_once.state.merge import FAN, chosen, merged, take_in

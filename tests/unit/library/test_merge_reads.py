@@ -10,8 +10,8 @@ import pytest
 
 from effectively_once import Sum
 from effectively_once.errors import ChainError
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Delta, Span
 from effectively_once.state import catalog, merge, windows
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.deltas import Named, ShardDeltas

@@ -9,7 +9,8 @@ import pytest
 
 from effectively_once.driver.metrics import OUTCOMES, VARIABLE, Metrics
 from effectively_once.errors import SettingsError
-from effectively_once.ledger.records import Clock, Counts
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.epoch_record import Counts
 from tests.unit.ledger.samples import declaration, record_of
 
 MS = {"ids": 120, "accepted": 40, "total": 900}

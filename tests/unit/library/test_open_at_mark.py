@@ -8,7 +8,7 @@ import pytest
 
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger import digest
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress

@@ -12,9 +12,9 @@ import pytest
 from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, RefusedRowsError
+from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import create_once, run
-from effectively_once.ledger.records import Declaration
 from tests.unit.ledger.samples import declaration
 from tests.unit.library.refusing import Constraint, Place, letters, table
 

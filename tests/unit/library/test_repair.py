@@ -9,8 +9,9 @@ from effectively_once import Pipeline, ToKafka, ToTable
 from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, SinkError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, Head
 from effectively_once.sinks.publish import FencedError
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import (

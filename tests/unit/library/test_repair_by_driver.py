@@ -19,8 +19,9 @@ from effectively_once.epoch import rows
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import SourceError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, Ranges
+from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import HIT, assert_goes_on, broken
 from tests.unit.library.orders_world import MENDED, OLD, TOPIC, World

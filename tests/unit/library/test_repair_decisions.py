@@ -11,8 +11,9 @@ from effectively_once import Pipeline, RecordedStep
 from effectively_once.epoch import as_shown
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, Head
 from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, assert_goes_on, broken, records, truncating
 from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS, World
 

@@ -9,9 +9,9 @@ import pytest
 
 from effectively_once.errors import ChainError, SettingsError, StaleDriverError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Put, Request, run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError
 from effectively_once.operate.backup.restore import restore
 from tests.unit.ledger.memory_store import MemoryStore

@@ -11,8 +11,11 @@ from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown, EpochRecord, Head, Offsets
+from effectively_once.ledger.offsets import Offsets
 from effectively_once.operate.abandon import accept_loss
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources import retained

@@ -15,8 +15,8 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.sink_topics import refuse_expiring, same_sinks
 from effectively_once.errors import SinkError, SourceError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Head
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.tables import comment_with, identity
 from tests.settings import pipeline_settings

@@ -18,8 +18,10 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.spark_state import PARTITIONS
 from effectively_once.errors import ChainError, CheckpointError, ControlError, SettingsError, SinkError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.delta import Span
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import Delete, Get, Put, Request, run
-from effectively_once.ledger.records import AsShown, Head, Span
 from effectively_once.operate.inspect import inspector, start_check
 from effectively_once.operate.inspect.inspection_text import lines
 from effectively_once.operate.inspect.inspector import Inspector

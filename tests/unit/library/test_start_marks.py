@@ -12,8 +12,8 @@ from effectively_once import Pipeline, ToFiles, ToKafka, ToTable
 from effectively_once.driver import preflight
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import SinkError, SourceError
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Head
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Mark

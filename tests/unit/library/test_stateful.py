@@ -35,8 +35,9 @@ from effectively_once.epoch.stateful_step import (
 )
 from effectively_once.epoch.whole_input import CLOSING
 from effectively_once.errors import ChainError, CheckpointError, InputError, SettingsError, StepError
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import Delete, Put
-from effectively_once.ledger.records import Delta, Head
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.state.lateness import Windows

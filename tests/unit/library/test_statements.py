@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.ledger.records import Ranges
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.sources import statements
 from effectively_once.sources.statement import Statement, decode
 from effectively_once.sources.statements import Pending, Statements

@@ -13,8 +13,10 @@ from effectively_once import Count, Pipeline, ToFiles, ToKafka, ToTable, Windowe
 from effectively_once.epoch.epoch import between
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import InputError, SinkError
+from effectively_once.ledger.delta import Delta, Span
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Delta, EpochRecord, Rows, Span
+from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from tests.unit.ledger.memory_store import MemoryStore

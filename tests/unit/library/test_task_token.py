@@ -14,7 +14,7 @@ from effectively_once.epoch import epoch, task_token
 from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.errors import EndedTaskError
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.publish import Published
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore

@@ -11,7 +11,9 @@ from effectively_once.driver.attended import CLOSE_S, Attended
 from effectively_once.driver.clock import watermark_ms
 from effectively_once.driver.watch import Watch
 from effectively_once.errors import UnreachableError
-from effectively_once.ledger.records import Clock, Head, Ranges
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.pipeline.settings import PipelineSettings
 from tests.unit.library.test_clock import declared, head, record
 

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from effectively_once.errors import CheckpointError
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.ledger.records import Declaration, Head, Offsets, Ranges
+from effectively_once.ledger.offsets import Offsets, Ranges
 from effectively_once.store.object_store import S3ObjectStore
 
 WAYS_OUT = (

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
-from effectively_once.ledger.records import Clock, Head, Offsets, Ranges
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.offsets import Offsets, Ranges
 
 Idle = dict[str, list[str]]
 Name = TypeVar("Name", bound=Hashable)

@@ -17,9 +17,11 @@ from enum import StrEnum
 from pydantic import Field, ValidationError, model_validator
 
 from effectively_once.errors import ControlError
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Lost, ObjectStore, Put, Step, Written, body_of, run
-from effectively_once.ledger.records import Head, Ranges, Record, Versioned
+from effectively_once.ledger.offsets import Ranges
+from effectively_once.ledger.record import Record, Versioned
 
 FORMAT = 1
 READ_EVERY_S = 1.0

@@ -34,9 +34,12 @@ from effectively_once.epoch.stateful_step import Errand, spark_watermark_ms
 from effectively_once.epoch.summary import Beside, Summary
 from effectively_once.errors import ChainError, PipelineError, SourceError, StaleDriverError, UnreachableError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import SHARD_BYTES, Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import SHARD_BYTES, Declaration, EpochRecord, Head, Offsets, Ranges
+from effectively_once.ledger.offsets import Offsets, Ranges
 from effectively_once.pipeline.job import Job
 from effectively_once.progress import announce, is_observed
 from effectively_once.sinks.manifest import ManifestSink

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from effectively_once.driver.clock import left_behind
 from effectively_once.errors import SettingsError
-from effectively_once.ledger.records import EpochRecord
+from effectively_once.ledger.epoch_record import EpochRecord
 
 VARIABLE = "EFFECTIVELY_ONCE_METRICS_PORT"
 PREFIX = "effectively_once_"

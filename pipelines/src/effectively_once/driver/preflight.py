@@ -22,9 +22,9 @@ from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, s
 from effectively_once.driver.table_watch import TableWatch
 from effectively_once.epoch.publishing import database_of, table_addresses
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Head
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import PipelineSettings, unchanged
 from effectively_once.sinks import tables

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from effectively_once.errors import PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.kafka_client import client_config, refusal
-from effectively_once.ledger.records import Head
+from effectively_once.ledger.head import Head
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.pipeline.sinks import MESSAGE_BYTES, RECORD_BYTES, ToKafka

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.errors import SettingsError
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.records import Declaration, Head
 from effectively_once.store.object_store import S3ObjectStore
 
 PROVIDER, PARTITIONS = "spark.sql.streaming.stateStore.providerClass", "spark.sql.shuffle.partitions"

@@ -8,7 +8,9 @@ import structlog
 
 from effectively_once.driver.attended import Attended
 from effectively_once.driver.clock import Idle, Silence, forced, left_behind, next_clock, without_backlog
-from effectively_once.ledger.records import Clock, Head, Ranges
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.sources.statements import Statements

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from effectively_once import long_texts
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import digest
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import AsShown, Delta
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.state import catalog, deltas
 

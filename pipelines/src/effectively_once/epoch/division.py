@@ -23,7 +23,9 @@ from effectively_once import long_texts
 from effectively_once.epoch import as_shown
 from effectively_once.epoch.whole_input import digest_of
 from effectively_once.errors import SinkError
-from effectively_once.ledger.records import SHARD_BYTES, Place, Rows
+from effectively_once.ledger.declaration import SHARD_BYTES
+from effectively_once.ledger.offsets import Place
+from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import COORDINATES, of_shards
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from effectively_once import long_texts
 from effectively_once.epoch import division, refusals, rows, too_large
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
-from effectively_once.ledger.records import Times
+from effectively_once.ledger.clock import Times
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.sinks import ToKafka

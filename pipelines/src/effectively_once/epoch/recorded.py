@@ -17,7 +17,7 @@ from effectively_once.errors import ChainError, SettingsError, SinkError, StepEr
 from effectively_once.ledger import column_digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, ObjectStore, Step, body_of, create_once, run
-from effectively_once.ledger.records import Record
+from effectively_once.ledger.record import Record
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.state import deltas
 

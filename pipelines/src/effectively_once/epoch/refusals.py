@@ -25,7 +25,7 @@ from effectively_once.state import windows
 
 if TYPE_CHECKING:
     from effectively_once.epoch.shard_step import ShardStep
-    from effectively_once.ledger.records import Declaration
+    from effectively_once.ledger.declaration import Declaration
     from effectively_once.pipeline.pipeline import Pipeline
     from effectively_once.pipeline.windows import Windowed
     from effectively_once.sinks.kafka_shard import Row

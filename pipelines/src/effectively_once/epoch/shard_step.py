@@ -20,9 +20,11 @@ from effectively_once.epoch import message_bytes, publishable, recorded, task_to
 from effectively_once.epoch.publishing import open_sink
 from effectively_once.errors import ChainError, InputError, StaleDriverError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Declaration, Delta, Rows, Span
+from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.settings import PipelineSettings

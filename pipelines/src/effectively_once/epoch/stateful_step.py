@@ -24,7 +24,9 @@ from effectively_once import long_texts
 from effectively_once.epoch import as_shown, epoch, rows
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.errors import StepError
-from effectively_once.ledger.records import Declaration, Delta, EpochRecord
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.state import catalog, deltas

@@ -14,7 +14,11 @@ import structlog
 
 from effectively_once.epoch.epoch import totals_of
 from effectively_once.errors import InputError
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Rows, Span, Times, latest
+from effectively_once.ledger.clock import Times, latest
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta, Span
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.sinks.manifest import ManifestSink, StagedFile

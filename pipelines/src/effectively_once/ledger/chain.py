@@ -17,22 +17,16 @@ from pydantic import ValidationError
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import checksum
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import FORMAT, READABLE, SEALED, Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import Found, Get, Put, Step, Written, create_once
-from effectively_once.ledger.records import (
-    FORMAT,
-    READABLE,
-    SEALED,
-    AsShown,
-    Clock,
-    Declaration,
-    EpochRecord,
-    Head,
-    Loss,
-    Offsets,
-    Ranges,
-    Versioned,
-)
+from effectively_once.ledger.offsets import Offsets, Ranges
+from effectively_once.ledger.record import Versioned
 
 TAIL_LIMIT = 64
 """Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment is rare."""

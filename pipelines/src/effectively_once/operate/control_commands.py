@@ -10,9 +10,10 @@ import tenacity
 from effectively_once.driver.control import State, Wish, ask, left, reached, read
 from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Head, Ranges
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.store.object_store import S3ObjectStore

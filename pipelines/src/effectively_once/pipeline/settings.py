@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from effectively_once.errors import SettingsError
-from effectively_once.ledger.records import SHARD_BYTES
+from effectively_once.ledger.declaration import SHARD_BYTES
 from effectively_once.state.lateness import LONGEST_MS
 from effectively_once.store.object_store import BucketAddress
 

@@ -20,7 +20,7 @@ from confluent_kafka import (
 from effectively_once.errors import PipelineError, RefusedRowsError, UnreachableError
 from effectively_once.kafka_client import client_config
 from effectively_once.ledger import digest
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import MISSING, Record, Row, ShardAddress, read_mark, unreachable
 from effectively_once.sinks.publish import Committed, FencedError, Mark

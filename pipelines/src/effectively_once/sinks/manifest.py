@@ -14,7 +14,7 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger import checksum, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds, Manifest, bounds_of, manifest_of
 from effectively_once.sinks.publish import Published

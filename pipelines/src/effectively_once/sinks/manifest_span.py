@@ -17,9 +17,9 @@ from typing import Any
 
 from effectively_once.errors import SinkError
 from effectively_once.ledger import checksum
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Step, body_of
-from effectively_once.ledger.records import Head
 
 EPOCHS = 1000
 """Epochs of a span: some 260 KB, 17 a day at an epoch every 5 s. Never to change: objects are named by it."""

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from effectively_once.errors import UnreachableError
 from effectively_once.kafka_client import client_config
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.kafka import CLIENT, Failure, described, flushed, produced
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, unreachable
 from effectively_once.sinks.publish import Published

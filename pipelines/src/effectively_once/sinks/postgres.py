@@ -17,7 +17,7 @@ from psycopg import sql
 
 from effectively_once.errors import SinkError
 from effectively_once.ledger import digest
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks import dry_run
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, named, naming
 from effectively_once.sinks.publish import Committed, Mark

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from effectively_once.errors import SinkError
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

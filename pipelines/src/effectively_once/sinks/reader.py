@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain, digest
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, run
-from effectively_once.ledger.records import Head
 from effectively_once.sinks.manifest import ManifestSink, Shown
 from effectively_once.sinks.manifest_span import Manifest
 from effectively_once.state.deltas import DAMAGE

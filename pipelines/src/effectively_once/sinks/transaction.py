@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from effectively_once.ledger import digest
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.publish import (
     Commit,
     Committed,

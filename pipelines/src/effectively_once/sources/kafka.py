@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.kafka_client import Access, client_config, refusal
-from effectively_once.ledger.records import Head, Ranges
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.leaders import ask_again
 from effectively_once.sources import retained

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from effectively_once.errors import SourceError
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Declaration, Head, Offsets, Ranges
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.offsets import Offsets, Ranges
 
 SHARES = (0.75, 0.5, 0.25)
 """Of the retention, that the oldest record which is not covered may have used up; the largest first."""

@@ -9,7 +9,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from effectively_once.kafka_client import client_config
-from effectively_once.ledger.records import Ranges
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.sources.statement import Statement, decode, topic_of
 
 PENDING_MAX = 1_000

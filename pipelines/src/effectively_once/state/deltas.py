@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import digest
+from effectively_once.ledger.delta import Delta, Folded, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Delta, Folded, Span
 
 Canonical = Callable[[pa.Table], pa.Table]
 """Columns that the rows of a delta are digested by."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, ObjectStore
-from effectively_once.ledger.records import Declaration, EpochRecord
 from effectively_once.state import merge
 from effectively_once.state.deltas import Named
 from effectively_once.state.lateness import Windows

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import digest
-from effectively_once.ledger.records import EpochRecord, Span
+from effectively_once.ledger.delta import Span
+from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, largest
 
 FAN = 64

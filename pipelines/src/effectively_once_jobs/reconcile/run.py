@@ -16,9 +16,10 @@ from effectively_once.driver.main import SPARK_CONF
 from effectively_once.driver.session import session
 from effectively_once.errors import ChainError, SettingsError, SourceError
 from effectively_once.ledger import chain
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.pipeline import Pipeline

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from effectively_once.errors import SinkError, StaleDriverError
 from effectively_once.ledger import chain, digest
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Loss, Rows
+from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import FencedError, Mark, Published
 from effectively_once.state import catalog

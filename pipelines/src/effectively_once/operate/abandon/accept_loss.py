@@ -9,9 +9,11 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.version import code_digest
 from effectively_once.errors import ControlError, SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Head, Loss, Ranges
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.operate.abandon.abandonment import Abandonment, kinds, published_to, refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.abandon.abandonment import Files, published_to
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from effectively_once.epoch import as_shown, refusals
 from effectively_once.errors import ControlError, StaleDriverError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Declaration, Delta, Head
 from effectively_once.operate.abandon.abandonment import Files
 from effectively_once.operate.abandon.visible import Finished, Seen, ShownShard, VisibleRows
 from effectively_once.pipeline.columns import DEAD_LETTER

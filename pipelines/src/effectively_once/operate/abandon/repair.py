@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, Head
 from effectively_once.operate.abandon.abandonment import refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shown_shards
 from effectively_once.operate.abandon.mending import Mending

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 
 from effectively_once.epoch.as_shown import RESTORE, places
 from effectively_once.errors import SinkError
-from effectively_once.ledger.records import Declaration, Delta, Ranges
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.delta import Delta
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.sinks.publish import Mark
 

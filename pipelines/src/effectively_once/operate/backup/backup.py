@@ -17,9 +17,9 @@ from typing import Protocol
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.backup import contents
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, Copied
 from effectively_once.operate.backup.contents import NamedObject

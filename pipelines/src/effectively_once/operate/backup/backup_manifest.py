@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from effectively_once.errors import PipelineError
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.ledger.records import Record, Versioned
+from effectively_once.ledger.record import Record, Versioned
 from effectively_once.operate.backup.place import Place
 
 FORMAT = 1

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from effectively_once.epoch import as_shown
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Found, Request, run
-from effectively_once.ledger.records import AsShown, EpochRecord, Head
 from effectively_once.sinks.manifest_span import Manifest, manifest_of
 from effectively_once.sinks.reader import Kept, files_of, of_file
 from effectively_once.state import catalog, merge, windows

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from effectively_once.errors import ChainError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, create_once, run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.backup.backup import WORKERS, ListedStore
 from effectively_once.operate.backup.backup_manifest import BackupError, BackupManifest, manifest_of, object_of
 from effectively_once.operate.backup.place import Place

@@ -10,9 +10,12 @@ from typing import Literal
 from effectively_once.driver.clock import left_behind
 from effectively_once.errors import SettingsError
 from effectively_once.ledger import chain
+from effectively_once.ledger.clock import Clock
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Clock, EpochRecord, Head, Loss
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.state.lateness import Windows
 

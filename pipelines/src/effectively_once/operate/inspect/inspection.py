@@ -6,7 +6,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from effectively_once.errors import PipelineError
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Loss
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.loss import Loss
 from effectively_once.operate.inspect.start_check import StartCheck
 
 

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Declaration, Head, Ranges
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.head import Head
+from effectively_once.ledger.offsets import Ranges
 from effectively_once.operate.inspect.inspection import Inspection, MarkFacts
 
 

@@ -13,9 +13,9 @@ from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.epoch.publishing import table_addresses
 from effectively_once.errors import ChainError, CheckpointError, PipelineError, SinkError, UnreachableError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, body_of, run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.backup import contents
 from effectively_once.operate.backup.contents import LiveDelta, NamedObject
 from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts

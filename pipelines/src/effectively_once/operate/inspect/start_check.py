@@ -8,9 +8,9 @@ from effectively_once.driver import control
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import PipelineError, SinkError
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, run
-from effectively_once.ledger.records import Head
 from effectively_once.pipeline.job import Job
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.store.object_store import S3ObjectStore

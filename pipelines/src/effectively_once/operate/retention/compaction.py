@@ -15,9 +15,10 @@ from itertools import islice
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain, digest
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, ObjectStore, Step, body_of, create_once, run
-from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.operate.retention.leftovers import follows
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks import manifest_span

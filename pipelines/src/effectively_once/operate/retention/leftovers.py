@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from effectively_once.ledger import chain
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Head
 from effectively_once.operate.backup import contents
 
 _DELTA = re.compile(r"deltas/[^/]+/\d{4,}/(\d{9,})(?:-(\d{9,})|-r\d{6,})?\.arrow")

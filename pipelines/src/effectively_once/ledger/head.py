@@ -1,0 +1,77 @@
+"""Head, the one object that orders everything, and the formats it is written and read in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from effectively_once.ledger import checksum
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.record import Sparse
+
+FORMAT = 5
+"""What this version writes."""
+
+SEALED = 3
+"""Since this format head has a checksum."""
+
+READABLE = (2, SEALED, 4, FORMAT)
+"""What it reads. Formats 2 to 4 pin no runtime. Formats 2 and 3 have digests of another form, format 2 has no
+checksums. Format 1 had other digests still, and no `merged`, `catalog`, `ms` and `bytes`.
+"""
+
+
+class Head(Sparse):
+    """The one object that orders everything. It changes by conditional puts only (R1).
+
+    Attributes:
+        sequence: rises with every change, so that no content ever repeats (an ETag is a digest of the content).
+        generation: rises with every driver that takes over.
+        owner: random, one per driver process.
+        settings: those that state depends on; a change is refused by name.
+        last_recorded: -1 before the first epoch.
+        floor: deltas of epochs below it are not read by anyone, and may be deleted (R9).
+        segments: [first, last] of the epoch records that moved to create-once objects.
+        tail: the records after those, dense up to `last_recorded`.
+        sink_topics: ids of the topics and tables of the sinks, and of the topic of statements, as the last start found
+            them; none in heads of older versions until a driver starts (R10).
+
+    """
+
+    OPTIONAL = frozenset({"sink_topics"})
+
+    format: int = FORMAT
+    pipeline: str
+    sequence: int = 0
+    generation: int
+    owner: str
+    settings: dict[str, Any]
+    last_recorded: int = -1
+    declared: Declaration | None = None
+    floor: int = 0
+    segments: tuple[tuple[int, int], ...] = ()
+    tail: tuple[EpochRecord, ...] = ()
+    sink_topics: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def last(self) -> Declaration | None:
+        """The declared epoch, or else the last recorded one; None before the first."""
+        return self.declared or (self.tail[-1] if self.tail else None)
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark that the next declaration has to pin where it has no clock (R6)."""
+        known: list[int | None] = []
+        # An abandoned epoch pins the watermark before its own, so that the next one closes the windows that it did not;
+        # one that repairs another pins that one's, and knows of the rows alone which it left.
+        for record in reversed(self.tail):
+            known += [record.watermark_ms, record.max_event_time_ms]
+            if not record.empty:
+                break
+        return max((time for time in known if time is not None), default=None)
+
+    def encoded(self) -> bytes:
+        """Return the object's content, with its checksum."""
+        return checksum.sealed(self.model_dump(mode="json", by_alias=True))
