@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from effectively_once.ledger import chain
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.head import Head
+from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.offsets import Place
 from effectively_once.sinks.publish import Mark
@@ -69,9 +69,9 @@ class At:
     recovering: bool = False
 
     @property
-    def held(self) -> chain.Held:
+    def held(self) -> Held:
         """Head and its proof."""
-        return chain.Held(head_of(self.head), self.etag)
+        return Held(head_of(self.head), self.etag)
 
     @property
     def declaration(self) -> Declaration:
@@ -83,7 +83,7 @@ class At:
         """The record that the next change of head takes along."""
         return _record(self.published) if self.published else None
 
-    def holding(self, held: chain.Held, **changes: Any) -> At:
+    def holding(self, held: Held, **changes: Any) -> At:
         """Return the same with another head."""
         return replace(self, head=held.head.encoded(), etag=held.etag, **changes)
 
@@ -95,7 +95,7 @@ class At:
 @cache
 def head_of(body: bytes) -> Head:
     """Head of its content; read once however often it is met."""
-    return chain.decoded(body, LAYOUT.head)
+    return decoded(body, LAYOUT.head)
 
 
 @cache

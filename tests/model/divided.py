@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from effectively_once.epoch import division
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.pipeline.columns import COORDINATES
 from tests.model import state
@@ -52,7 +52,7 @@ class DividedDriver(Driver):
 
     def _next(self, at: At) -> Phase:
         seen = chain.recorded(at.held.head, at.record)
-        due = chain.repair(seen) if self.rest_first else None
+        due = due_epoch.repair(seen) if self.rest_first else None
         if due is None:
             return (yield from Driver._next(self, at))
         floor = state.live(self.pipeline, at).floor(due)
@@ -63,7 +63,7 @@ class DividedDriver(Driver):
 
     def _decide(self, at: At) -> Phase:
         pinned = at.declaration
-        start, end = chain.input_of(at.held.head, pinned)[TOPIC]["0"]
+        start, end = due_epoch.input_of(at.held.head, pinned)[TOPIC]["0"]
         numbered = deal(tuple((offset, *self.pipeline.input[offset]) for offset in range(start, end)))
         records = yield from prove(numbered, self.early, self.rules.proves_records)
         if records is None:

@@ -16,6 +16,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.sinks.manifest import StagedFile
 from effectively_once.sinks.publish import FencedError
 from effectively_once.state import catalog
@@ -57,7 +58,7 @@ class Driver:
         if declared is None:
             return at
         if not self.rules.r3_repeat_the_declared:
-            return at.holding(chain.Held(held.head.model_copy(update={"declared": None}), held.etag))
+            return at.holding(Held(held.head.model_copy(update={"declared": None}), held.etag))
         return replace(at, phase="decide", epoch=declared.model_dump_json(), recovering=True)
 
     def _next(self, at: At) -> Phase:
@@ -217,7 +218,7 @@ class Driver:
             epoch, anew = of.epoch, of.decides
             yield from asking(lambda store: recorded.collect((outputs.STEP,), store, LAYOUT, epoch, 1, anew=anew))
 
-    def _head(self, step: Generator[Any, Any, chain.Held]) -> Generator[Step, Any, chain.Held]:
+    def _head(self, step: Generator[Any, Any, Held]) -> Generator[Step, Any, Held]:
         return conditional(step, self.rules.r1_conditional_head)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from effectively_once.epoch import as_shown
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.objects import ObjectStore
@@ -54,7 +54,7 @@ class MendedDriver(Driver):
     pins_watermark: bool = True
 
     def _next(self, at: At) -> Phase:
-        due = chain.repair(at.held.head) if self.repairs_first else None
+        due = due_epoch.repair(at.held.head) if self.repairs_first else None
         if due is None:
             return (yield from Driver._next(self, at))
         if not self.pins_watermark:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from effectively_once.errors import StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.objects import ObjectStore, body_of
 from effectively_once.operate.abandon.abandonment import Files, recorded
 from effectively_once.sinks.manifest import ManifestSink
@@ -78,7 +78,7 @@ class Operator:
 
     def _o_pin(self, at: At) -> Phase:
         """Pin the epoch over nothing."""
-        held = yield from chain.abandon(LAYOUT, at.held)
+        held = yield from interventions.abandon(LAYOUT, at.held)
         assert held.head.declared is not None
         pinned = held.head.declared.model_dump_json()
         return at.holding(held, phase="o_publish" if self.publishes else "o_record", epoch=pinned)

@@ -10,6 +10,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from tests.model.at import LAYOUT, head_of
 from tests.model.world import Step
 
@@ -70,9 +71,9 @@ class At:
     backup: int = -1
 
     @property
-    def held(self) -> chain.Held:
+    def held(self) -> Held:
         """Head and its proof."""
-        return chain.Held(head_of(self.head), self.etag)
+        return Held(head_of(self.head), self.etag)
 
     @property
     def recorded_head(self) -> Head:
@@ -94,7 +95,7 @@ class At:
         """The checkpoint."""
         return LAYOUT.checkpoint(self.lineage)
 
-    def holding(self, held: chain.Held, **changes: Any) -> At:
+    def holding(self, held: Held, **changes: Any) -> At:
         """Return the same with another head."""
         return replace(self, head=held.head.encoded(), etag=held.etag, **changes)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, continuity
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import Delete, body_of, create_once
@@ -132,7 +132,7 @@ class Driver:
         """Find what the batch is to the chain; declare what is new."""
         ranges = {"t": {"0": at.span}}
         seen = at.recorded_head
-        match chain.classified(seen, ranges, at.folder):
+        match continuity.classified(seen, ranges, at.folder):
             case "recorded":
                 known = next(record for record in seen.tail if record.ranges == ranges)
                 if not self.rules.r7_recorded_runs_for_state:

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from confluent_kafka.admin import AdminClient, NewTopic
 from minio import Minio
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
@@ -237,7 +237,7 @@ class Pipeline:
 
     def epochs(self) -> list[EpochRecord]:
         """Return every recorded epoch."""
-        return run(chain.history(self.layout, self.head()), self.store)
+        return run(segments.history(self.layout, self.head()), self.store)
 
 
 class Commanded(Pipeline):

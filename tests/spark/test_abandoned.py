@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.objects import Delete, run
 from effectively_once.operate.abandon.abandon import abandon
 from effectively_once.pipeline.job import job_of
@@ -30,7 +30,7 @@ def test_another_version_goes_on_after_abandoned_epochs(new_pipeline: Callable[.
     attacked.exact()
     again = _declared_and_killed(attacked)
     held = run(chain.take_over(pipeline.layout, "operator", {}), pipeline.store)
-    run(chain.abandon(pipeline.layout, held), pipeline.store)
+    run(interventions.abandon(pipeline.layout, held), pipeline.store)
     attacked.again()
     attacked.exact()
     attacked.send()

@@ -19,6 +19,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.rows import Rows
@@ -159,7 +160,7 @@ class LineDriver:
     """A driver of a version; it keeps its sinks open between epochs."""
 
     of: Lines
-    held: chain.Held
+    held: Held
     wheel: str
     topic_ids: dict[str, str]
     sinks: dict[tuple[str, int], Any] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from effectively_once.errors import ControlError, SinkError, StaleDriverError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import interventions
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.objects import run
 from effectively_once.sinks.publish import FencedError, Published
@@ -121,7 +121,7 @@ def test_a_driver_that_wakes_up_afterwards_publishes_nothing_of_it(lines: Lines,
                 driver.publish(sink, shard, pinned)
         driver.sinks.clear()
     with pytest.raises(StaleDriverError):
-        run(chain.abandon(lines.layout, driver.held), lines.store)
+        run(interventions.abandon(lines.layout, driver.held), lines.store)
     lines.start("mended", MENDED).run(1)
     for sink, shard in everywhere[:2]:
         assert driver.publish(sink, shard, pinned)[1] is Published.BEFORE

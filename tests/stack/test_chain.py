@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from effectively_once.errors import ChainError, SettingsError, StaleDriverError
-from effectively_once.ledger import chain
-from effectively_once.ledger.chain import TAIL_LIMIT
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import Answer, Found, Get, Lost, Put, Request, Written, run
+from effectively_once.ledger.segments import TAIL_LIMIT
 from effectively_once.pipeline.settings import unchanged
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.stack import EmbeddedStack
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.stack
 
 def _epochs(store: S3ObjectStore) -> list[int]:
     head = run(chain.read(LAYOUT), store)
-    return [record.epoch for record in run(chain.history(LAYOUT, head), store)]
+    return [record.epoch for record in run(segments.history(LAYOUT, head), store)]
 
 
 def test_a_chain_of_many_epochs_and_drivers_gives_back_its_whole_history(store: S3ObjectStore) -> None:
@@ -35,7 +36,7 @@ def test_a_chain_of_many_epochs_and_drivers_gives_back_its_whole_history(store: 
         expected += [record_of(declaration(first + n), generation) for n in range(epochs)]
         held = advanced(store, held, epochs)
     assert len(held.head.segments) == 2
-    found = run(chain.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
+    found = run(segments.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
     assert [record.model_copy(update={"before": None}) for record in found] == expected
 
 
@@ -80,7 +81,7 @@ def test_of_drivers_that_take_over_at_once_each_gets_a_generation_and_only_the_l
     drivers = 8
     together = threading.Barrier(drivers)
 
-    def start(number: int) -> chain.Held:
+    def start(number: int) -> Held:
         together.wait(30)
         return taken(store, f"driver {number}")
 
@@ -126,7 +127,7 @@ def test_drivers_that_keep_taking_over_leave_a_dense_chain(store: S3ObjectStore)
 def test_a_driver_survives_the_death_of_the_store_under_it(stack: EmbeddedStack, store: S3ObjectStore) -> None:
     running = threading.Event()
 
-    def drive() -> chain.Held:
+    def drive() -> Held:
         held = advanced(store, taken(store), 10)
         running.set()
         return advanced(store, held, 60)

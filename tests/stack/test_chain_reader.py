@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import segments
 from effectively_once.ledger.objects import Delete, Put, run
 from effectively_once.operate.retention.compaction import Compaction
 from effectively_once.sinks import manifest_span
@@ -27,7 +27,7 @@ EPOCHS, IN_HEAD = 10, 4
 @pytest.fixture
 def clicks(clicks: Clicks, monkeypatch: pytest.MonkeyPatch) -> Clicks:
     """Run it for so many epochs that the first ones have left head."""
-    monkeypatch.setattr(chain, "TAIL_LIMIT", IN_HEAD)
+    monkeypatch.setattr(segments, "TAIL_LIMIT", IN_HEAD)
     clicks.start("first").run(EPOCHS)
     return clicks
 
@@ -43,7 +43,7 @@ def read_counts(reader: ChainReader) -> list[tuple[int, int, int]]:
 
 def test_it_says_what_the_readers_of_the_product_say(clicks: Clicks, reader: ChainReader) -> None:
     head, evidence = clicks.head(), reader.evidence()
-    records = run(chain.history(clicks.layout, head), clicks.store)
+    records = run(segments.history(clicks.layout, head), clicks.store)
     assert head.segments, "all records are in head"
     told = [record.model_dump(mode="json", by_alias=True, exclude={"before"}) for record in records]
     assert evidence["epochs"] == told

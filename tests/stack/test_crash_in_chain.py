@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from effectively_once.ledger import chain
-from effectively_once.ledger.chain import TAIL_LIMIT
 from effectively_once.ledger.objects import run
+from effectively_once.ledger.segments import TAIL_LIMIT, history
 from effectively_once.store.object_store import S3ObjectStore
 from tests.spark.held import Held, killed
 from tests.stack.modules import start_module
@@ -43,5 +43,5 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
     head = run(chain.read(LAYOUT), store)
     assert len(head.segments) == 1
     assert list(store.names(f"{LAYOUT.pipeline}/segments/")) == [LAYOUT.segment(*head.segments[0])]
-    records = [record.model_copy(update={"before": None}) for record in run(chain.history(LAYOUT, head), store)]
+    records = [record.model_copy(update={"before": None}) for record in run(history(LAYOUT, head), store)]
     assert records == [record_of(declaration(n), 1) for n in range(EPOCHS)]

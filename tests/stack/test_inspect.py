@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from effectively_once.__main__ import main
 from effectively_once.errors import SinkError, SourceError, UnreachableError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import segments
 from effectively_once.ledger.objects import Delete, Found, Get, Put, create_once, run
 from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.ports import free_ports
@@ -122,7 +122,7 @@ def test_everything_that_is_damaged_is_named_beside_the_rest(
 def test_damage_that_a_start_does_not_meet_is_found_by_a_deep_look(
     clicks: Clicks, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain, "TAIL_LIMIT", EPOCHS)
+    monkeypatch.setattr(segments, "TAIL_LIMIT", EPOCHS)
     clicks.start("second").run(2)
     segment = damage(clicks, clicks.layout.segment(*clicks.head().segments[0]), b"{}")
     file = damage(clicks, next(clicks.store.names(f"{clicks.layout.pipeline}/{GLOBAL_COUNTS}/data/")))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from effectively_once.ledger import chain
-from effectively_once.ledger.chain import Held
+from effectively_once.ledger import chain, due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.offsets import Ranges
@@ -83,6 +83,6 @@ def declared_in(held: Held) -> Declaration:
 
 def due_of(head: Head) -> Declaration:
     """Return the epoch that has to come next: one that repairs another, or takes its rest."""
-    due = chain.repair(head)
+    due = due_epoch.repair(head)
     assert due is not None
     return due

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, continuity, interventions, pinned_version
 from effectively_once.ledger.as_shown import AsShown
-from effectively_once.ledger.chain import Held
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.memory_store import MemoryStore
@@ -21,7 +21,7 @@ def _abandoned(store: MemoryStore, epochs: int) -> Held:
     """Record so many epochs, then one that is abandoned."""
     held = advanced(store, taken(store), epochs)
     held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
-    held = run(chain.abandon(LAYOUT, held), store)
+    held = run(interventions.abandon(LAYOUT, held), store)
     assert held.head.declared is not None
     nothing = EpochRecord(
         **held.head.declared.model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={}
@@ -37,11 +37,11 @@ def test_what_follows_an_abandoned_epoch_is_declared_as_it_would_have_been(epoch
     held = _abandoned(store, epochs)
     head = held.head
     assert (head.last_recorded, head.declared, head.tail[-1].is_abandoned) == (epochs, None, True)
-    assert chain.classified(head, lost.ranges, "here") == "new", "Spark plans the same batch again"
+    assert continuity.classified(head, lost.ranges, "here") == "new", "Spark plans the same batch again"
     assert head.watermark_ms == lost.watermark_ms
     assert head.tail[-1].watermark_ms == lost.previous_watermark_ms
     with pytest.raises(ChainError, match="a gap"):
-        chain.adjoining(head, ranges(epochs + 1), "here")
+        continuity.adjoining(head, ranges(epochs + 1), "here")
     again = lost.model_copy(update={"epoch": epochs + 1})
     assert run(chain.declare(LAYOUT, held, again, None, 0), store).head.declared == again
 
@@ -49,15 +49,15 @@ def test_what_follows_an_abandoned_epoch_is_declared_as_it_would_have_been(epoch
 def test_any_version_finishes_an_epoch_over_nothing() -> None:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
-    chain.same_version(run(chain.abandon(LAYOUT, held), store).head, "b" * 64, "here")
+    pinned_version.same_version(run(interventions.abandon(LAYOUT, held), store).head, "b" * 64, "here")
 
 
 def test_what_an_epoch_was_to_be_finished_as_is_abandoned_with_it() -> None:
     """It covers nothing: no shard takes what it shows, and nothing is decided under names of its own."""
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
-    held = run(chain.finish_as_shown(LAYOUT, held, {"0": AsShown(rows=1, digest="1" * 32)}, "a" * 64), store)
-    pinned = declared_in(run(chain.abandon(LAYOUT, held), store))
+    held = run(interventions.finish_as_shown(LAYOUT, held, {"0": AsShown(rows=1, digest="1" * 32)}, "a" * 64), store)
+    pinned = declared_in(run(interventions.abandon(LAYOUT, held), store))
     assert (pinned.shown, pinned.anew, pinned.decides, pinned.is_abandoned) == ({}, (), None, True)
 
 
@@ -65,10 +65,10 @@ def test_to_abandon_again_changes_nothing_and_without_an_epoch_is_refused() -> N
     store = MemoryStore()
     held = taken(store)
     with pytest.raises(ChainError, match="no epoch is declared"):
-        run(chain.abandon(LAYOUT, held), store)
+        run(interventions.abandon(LAYOUT, held), store)
     held = run(chain.declare(LAYOUT, held, declaration(0), None, 0), store)
-    held = run(chain.abandon(LAYOUT, held), store)
-    assert run(chain.abandon(LAYOUT, held), store) == held
+    held = run(interventions.abandon(LAYOUT, held), store)
+    assert run(interventions.abandon(LAYOUT, held), store) == held
 
 
 def test_a_driver_that_was_replaced_abandons_nothing() -> None:
@@ -76,7 +76,7 @@ def test_a_driver_that_was_replaced_abandons_nothing() -> None:
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
     taken(store, "second")
     with pytest.raises(StaleDriverError):
-        run(chain.abandon(LAYOUT, held), store)
+        run(interventions.abandon(LAYOUT, held), store)
 
 
 NOTHING: Ranges = {"t": {"0": (4, 4), "1": (0, 0)}}
@@ -96,7 +96,7 @@ def test_of_an_epoch_that_reads_nothing_it_is_stated_whether_it_was_abandoned() 
     held = _idle(store)
     idle = declared_in(held)
     assert (idle.reads_nothing, idle.abandoned, idle.is_abandoned) == (True, False, False)
-    abandoned = chain.nothing(idle)
+    abandoned = interventions.nothing(idle)
     assert (abandoned.ranges, abandoned.abandoned, abandoned.is_abandoned) == (idle.ranges, True, True)
     for each in (idle, abandoned):
         assert json.loads(record_of(each).model_dump_json())["abandoned"] == each.abandoned
@@ -127,7 +127,7 @@ def test_another_version_does_not_finish_an_epoch_that_merely_reads_nothing() ->
     """It closes windows: other code would close them otherwise (R3)."""
     held = _idle(MemoryStore())
     with pytest.raises(VersionError, match="epoch 3 was declared by wheel aaaaaaaaaaaa"):
-        chain.same_version(held.head, "b" * 64, "here")
+        pinned_version.same_version(held.head, "b" * 64, "here")
 
 
 @pytest.mark.parametrize("stated", [False, None], ids=["idle", "by an older version"])
@@ -136,21 +136,23 @@ def test_what_an_abandoned_epoch_was_to_close_is_left_to_the_next_though_it_read
     held = _idle(store)
     lost = declared_in(held).model_copy(update={"abandoned": stated})
     assert lost.watermark_ms != lost.previous_watermark_ms
-    held = run(chain.abandon(LAYOUT, Held(held.head.model_copy(update={"declared": lost}), held.etag)), store)
+    held = run(interventions.abandon(LAYOUT, Held(held.head.model_copy(update={"declared": lost}), held.etag)), store)
     given_up = declared_in(held)
     assert (given_up.abandoned, given_up.watermark_ms) == (True, lost.previous_watermark_ms)
     record = record_of(given_up).model_copy(update={"counts": Counts(), "max_event_time_ms": None})
     head = run(chain.record(LAYOUT, held, record), store).head
     assert (head.tail[-1].watermark_ms, head.watermark_ms) == (lost.previous_watermark_ms, lost.watermark_ms)
-    assert chain.classified(head, lost.ranges, "here") == "new", "Spark plans the same batch again, which closes them"
+    assert continuity.classified(head, lost.ranges, "here") == "new", (
+        "Spark plans the same batch again, which closes them"
+    )
 
 
 def test_a_batch_without_records_that_is_recorded_is_skipped() -> None:
     store = MemoryStore()
     held = _idle(store)
     idle = declared_in(held)
-    assert chain.classified(held.head, idle.ranges, "here") == "declared"
-    assert chain.classified(run(chain.record(LAYOUT, held, record_of(idle)), store).head, idle.ranges, "here") == (
+    assert continuity.classified(held.head, idle.ranges, "here") == "declared"
+    assert continuity.classified(run(chain.record(LAYOUT, held, record_of(idle)), store).head, idle.ranges, "here") == (
         "recorded"
     )
 
@@ -161,6 +163,6 @@ def test_a_record_that_calls_its_epoch_abandoned_is_not_recorded_unless_it_was()
     held = _idle(store)
     idle = declared_in(held)
     unsaid = idle.model_copy(update={"abandoned": None})
-    for wrong, pinned in ((unsaid, held), (idle, run(chain.abandon(LAYOUT, held), store))):
+    for wrong, pinned in ((unsaid, held), (idle, run(interventions.abandon(LAYOUT, held), store))):
         with pytest.raises(ChainError, match="epoch 3 cannot be recorded"):
             run(chain.record(LAYOUT, pinned, record_of(wrong)), store)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, continuity, interventions, pinned_version
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import Put, run
@@ -69,11 +69,11 @@ def test_every_change_of_head_raises_its_sequence_by_one() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 2)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
-    held = run(chain.finish_as_shown(LAYOUT, taken(store, "operator"), {}, "c" * 64), store)
-    held = run(chain.abandon(LAYOUT, held), store)
+    held = run(interventions.finish_as_shown(LAYOUT, taken(store, "operator"), {}, "c" * 64), store)
+    held = run(interventions.abandon(LAYOUT, held), store)
     held = run(chain.record(LAYOUT, held, record_of(declared_in(held))), store)
     loss = Loss(offsets={"events": {"0": (20, 23)}}, at_ms=0)
-    run(chain.give_up(LAYOUT, held, loss, lineage="000002-beef", wheel_digest="c" * 64), store)
+    run(interventions.give_up(LAYOUT, held, loss, lineage="000002-beef", wheel_digest="c" * 64), store)
     told = [json.loads(put.body)["sequence"] for put in store.requests if isinstance(put, Put)]
     assert told == list(range(10))
 
@@ -167,7 +167,7 @@ def test_ranges_that_do_not_adjoin_the_chain_are_refused(pinned: Ranges, says: s
     with pytest.raises(ChainError, match=says):
         run(chain.declare(LAYOUT, held, declaration(1, pinned), None, 0), store)
     with pytest.raises(ChainError, match=says):
-        chain.classified(held.head, pinned, "batch 1")
+        continuity.classified(held.head, pinned, "batch 1")
     assert run(chain.read(LAYOUT), store) == held.head
 
 
@@ -192,11 +192,11 @@ def test_a_partition_that_is_new_begins_at_offset_0() -> None:
 def test_a_batch_is_recorded_declared_or_new() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 3)
-    assert [chain.classified(held.head, ranges(epoch), "here") for epoch in range(4)] == ["recorded"] * 3 + ["new"]
+    assert [continuity.classified(held.head, ranges(epoch), "here") for epoch in range(4)] == ["recorded"] * 3 + ["new"]
     head = run(chain.declare(LAYOUT, held, declaration(3), None, 0), store).head
-    assert [chain.classified(head, ranges(epoch), "here") for epoch in (1, 3)] == ["recorded", "declared"]
+    assert [continuity.classified(head, ranges(epoch), "here") for epoch in (1, 3)] == ["recorded", "declared"]
     with pytest.raises(ChainError, match="a batch does not repeat epoch 3, which is declared"):
-        chain.classified(head, ranges(4), "here")
+        continuity.classified(head, ranges(4), "here")
 
 
 @given(st.integers(0, 80), st.integers(0, 80), st.integers(-5, 25), st.integers(1, 20))
@@ -210,10 +210,10 @@ def test_what_is_called_new_begins_exactly_where_the_chain_ends(end_0: int, end_
     head = run(chain.record(LAYOUT, held, published), store).head
     batch: Ranges = {"t": {"0": (end_0, end_0 + size), "1": (end_1 + shift, end_1 + shift + size)}}
     if shift == 0:
-        assert chain.classified(head, batch, "here") == "new"
+        assert continuity.classified(head, batch, "here") == "new"
     else:
         with pytest.raises(ChainError, match="a gap" if shift > 0 else "an overlap"):
-            chain.classified(head, batch, "here")
+            continuity.classified(head, batch, "here")
 
 
 def test_the_floor_never_sinks() -> None:
@@ -231,11 +231,11 @@ def test_the_floor_never_sinks() -> None:
 def test_an_epoch_declared_by_another_wheel_is_not_finished() -> None:
     store = MemoryStore()
     held = taken(store)
-    chain.same_version(held.head, "b" * 64, "here")  # nothing declared: any version may go on
+    pinned_version.same_version(held.head, "b" * 64, "here")  # nothing declared: any version may go on
     declared = run(chain.declare(LAYOUT, held, declaration(0), None, 0), store).head
-    chain.same_version(declared, "a" * 64, "here")
+    pinned_version.same_version(declared, "a" * 64, "here")
     with pytest.raises(VersionError, match="epoch 0 was declared by wheel aaaaaaaaaaaa, this is wheel bbbbbbbbbbbb"):
-        chain.same_version(declared, "b" * 64, "here")
+        pinned_version.same_version(declared, "b" * 64, "here")
 
 
 RUNTIME = {"jars": "0" * 16, "pyarrow": "21.0.0", "spark": "4.2.0"}
@@ -245,17 +245,17 @@ def test_an_epoch_declared_on_another_runtime_is_not_finished_and_what_differs_i
     store = MemoryStore()
     pinned = declaration(0).model_copy(update={"runtime": RUNTIME})
     declared = run(chain.declare(LAYOUT, taken(store), pinned, None, 0), store).head
-    chain.same_version(declared, "a" * 64, "here", RUNTIME)
+    pinned_version.same_version(declared, "a" * 64, "here", RUNTIME)
     with pytest.raises(VersionError) as refused:
-        chain.same_version(declared, "a" * 64, "here", {**RUNTIME, "pyarrow": "22.0.0", "spark": "4.2.1"})
+        pinned_version.same_version(declared, "a" * 64, "here", {**RUNTIME, "pyarrow": "22.0.0", "spark": "4.2.1"})
     differs = "epoch 0 was declared on pyarrow 21.0.0, spark 4.2.0, this is pyarrow 22.0.0, spark 4.2.1"
     assert refused.value.what == differs
-    chain.same_version(declared, "a" * 64, "here", {"numpy": "2"})  # a command that says less
-    abandoned = run(chain.abandon(LAYOUT, taken(store, "operator")), store).head
-    chain.same_version(abandoned, "a" * 64, "here", {"spark": "5"})
+    pinned_version.same_version(declared, "a" * 64, "here", {"numpy": "2"})  # a command that says less
+    abandoned = run(interventions.abandon(LAYOUT, taken(store, "operator")), store).head
+    pinned_version.same_version(abandoned, "a" * 64, "here", {"spark": "5"})
     store = MemoryStore()
     older = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store).head
-    chain.same_version(older, "a" * 64, "here", RUNTIME)  # of a version that did not tell
+    pinned_version.same_version(older, "a" * 64, "here", RUNTIME)  # of a version that did not tell
 
 
 def test_the_watermark_to_pin_is_the_largest_accepted_time_and_never_sinks() -> None:

@@ -7,15 +7,17 @@ import json
 import pytest
 
 from effectively_once.errors import ChainError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, continuity, due_epoch, interventions, pinned_version, segments
 from effectively_once.ledger.as_shown import AsShown
-from effectively_once.ledger.chain import TAIL_LIMIT, Held
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.head import decoded
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Place, Ranges
 from effectively_once.ledger.rows import Rows
+from effectively_once.ledger.segments import TAIL_LIMIT
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import (
     LAYOUT,
@@ -55,7 +57,7 @@ def divided(store: MemoryStore, parts: int = 0, epochs: int = 2, given_up: int |
 def part(store: MemoryStore, held: Held, where: dict[str, Place], *, abandoned: bool = False) -> Held:
     held = run(chain.declare(LAYOUT, held, due_of(held.head), None, 0), store)
     if abandoned:
-        held = run(chain.abandon(LAYOUT, held), store)
+        held = run(interventions.abandon(LAYOUT, held), store)
     due = declared_in(held)
     return run(chain.record(LAYOUT, held, leaving(due, due.after if abandoned else where)), store)
 
@@ -82,9 +84,9 @@ def test_every_part_reads_the_ranges_of_the_epoch_that_was_divided_until_nothing
     due = due_of(held.head)
     assert (due.epoch, due.repairs, due.after, due.reads) == (6, 5, left(44), ranges(2))
     held = part(store, held, {})
-    assert chain.repair(held.head) is None
+    assert due_epoch.repair(held.head) is None
     assert [record.left for record in held.head.tail[2:]] == [left(41), left(42), left(43), left(44), {}]
-    head = chain.decoded(held.head.encoded(), "")
+    head = decoded(held.head.encoded(), "")
     assert head == held.head
     assert run(chain.declare(LAYOUT, held, declaration(7, ranges(3)), None, 0), store).head.declared is not None
 
@@ -95,8 +97,8 @@ def test_what_an_epoch_reads_is_told_also_of_one_that_is_declared() -> None:
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     assert held.head.declared == due
-    assert chain.input_of(held.head, due) == ranges(2)
-    assert chain.input_of(held.head, declaration(9)) == ranges(9)
+    assert due_epoch.input_of(held.head, due) == ranges(2)
+    assert due_epoch.input_of(held.head, declaration(9)) == ranges(9)
 
 
 def test_nothing_else_is_declared_before_the_rest() -> None:
@@ -109,11 +111,11 @@ def test_nothing_else_is_declared_before_the_rest() -> None:
 def test_any_version_takes_a_rest_that_nobody_has_declared_and_then_no_other_one() -> None:
     store = MemoryStore()
     held = divided(store)
-    chain.same_version(held.head, "d" * 64, "here")
+    pinned_version.same_version(held.head, "d" * 64, "here")
     held = run(chain.declare(LAYOUT, held, due_of(held.head), None, 0), store)
-    chain.same_version(held.head, WHEEL, "here")
+    pinned_version.same_version(held.head, WHEEL, "here")
     with pytest.raises(VersionError, match="epoch 3 was declared by wheel aaaaaaaaaaaa, this is wheel dddddddddddd"):
-        chain.same_version(held.head, "d" * 64, "here")
+        pinned_version.same_version(held.head, "d" * 64, "here")
 
 
 def test_what_an_operator_had_repaired_stays_with_its_version_also_where_it_is_divided() -> None:
@@ -122,7 +124,7 @@ def test_what_an_operator_had_repaired_stays_with_its_version_also_where_it_is_d
     shown = held.head.tail[-1].model_copy(update={"shown": {"0": AsShown(rows=1)}})
     head = held.head.model_copy(update={"tail": (*held.head.tail[:-1], shown)})
     with pytest.raises(VersionError):
-        chain.same_version(head, "d" * 64, "here")
+        pinned_version.same_version(head, "d" * 64, "here")
 
 
 def test_what_came_to_a_shard_is_pinned_as_long_as_it_leaves_rows() -> None:
@@ -143,7 +145,7 @@ def test_before_its_rest_is_taken_nothing_is_given_up() -> None:
     store = MemoryStore()
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
     with pytest.raises(ChainError, match="has to be repaired first"):
-        run(chain.give_up(LAYOUT, divided(store), loss, lineage="x", wheel_digest=WHEEL), store)
+        run(interventions.give_up(LAYOUT, divided(store), loss, lineage="x", wheel_digest=WHEEL), store)
 
 
 def test_a_rest_that_is_abandoned_is_due_in_the_next_epoch_for_any_version() -> None:
@@ -152,18 +154,18 @@ def test_a_rest_that_is_abandoned_is_due_in_the_next_epoch_for_any_version() -> 
     held = divided(store, parts=1)
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
-    held = run(chain.abandon(LAYOUT, held), store)
+    held = run(interventions.abandon(LAYOUT, held), store)
     pinned = held.head.declared
     assert pinned is not None
     assert (pinned.is_abandoned, pinned.is_rest, pinned.repairs, pinned.offsets) == (True, False, None, 0)
-    assert (chain.input_of(held.head, pinned), pinned.after) == (ended(ranges(2)), due.after)
-    assert run(chain.abandon(LAYOUT, held), store) == held
-    chain.same_version(held.head, "d" * 64, "here")
+    assert (due_epoch.input_of(held.head, pinned), pinned.after) == (ended(ranges(2)), due.after)
+    assert run(interventions.abandon(LAYOUT, held), store) == held
+    pinned_version.same_version(held.head, "d" * 64, "here")
     held = run(chain.record(LAYOUT, held, leaving(pinned, pinned.after)), store)
     again = due_of(held.head)
     assert (again.epoch, again.repairs, again.after, again.reads) == (5, 4, due.after, ranges(2))
     assert (again.is_rest, again.is_abandoned, again.watermark_ms) == (True, False, due.watermark_ms)
-    chain.same_version(held.head, "d" * 64, "here")
+    pinned_version.same_version(held.head, "d" * 64, "here")
 
 
 def test_what_an_operator_had_repaired_is_not_abandoned_though_it_is_divided() -> None:
@@ -172,14 +174,14 @@ def test_what_an_operator_had_repaired_is_not_abandoned_though_it_is_divided() -
     due = due_of(held.head).model_copy(update={"shown": {"1": AsShown(rows=1)}})
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     with pytest.raises(ChainError, match="whose missing rows would be lost"):
-        run(chain.abandon(LAYOUT, held), store)
+        run(interventions.abandon(LAYOUT, held), store)
 
 
 def test_what_is_given_up_after_a_rest_takes_no_rest() -> None:
     store = MemoryStore()
     held = part(store, divided(store), {})
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
-    pinned = run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store).head.declared
+    pinned = run(interventions.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store).head.declared
     assert pinned is not None
     assert (pinned.reads, pinned.after, pinned.repairs, pinned.is_abandoned) == ({}, {}, None, True)
 
@@ -192,7 +194,7 @@ def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: in
     first = TAIL_LIMIT // 2
     assert held.head.segments == ((0, first - 1),)
     assert held.head.tail[0].epoch == first
-    assert chain.classified(held.head, ranges(first), "here") == "recorded"
+    assert continuity.classified(held.head, ranges(first), "here") == "recorded"
     late = held.head.tail[0].model_copy(update={"max_event_time_ms": 10**9})
     assert held.head.model_copy(update={"tail": (late, *held.head.tail[1:])}).watermark_ms == 10**9
     held = part(store, held, {})
@@ -200,12 +202,12 @@ def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: in
     held = run(chain.declare(LAYOUT, held, declaration(after, ranges(first + 1)), None, 0), store)
     held = run(chain.record(LAYOUT, held, record_of(declaration(after, ranges(first + 1)))), store)
     assert len(held.head.segments) == 2
-    records = run(chain.history(LAYOUT, held.head), store)
+    records = run(segments.history(LAYOUT, held.head), store)
     assert [record.epoch for record in records] == list(range(after + 1))
 
 
 def test_a_batch_of_spark_is_a_repeat_of_the_divided_epoch_and_an_idle_one_is_no_repeat_of_its_rest() -> None:
     store = MemoryStore()
     held = part(store, divided(store), {})
-    assert chain.classified(held.head, ranges(2), "here") == "recorded"
-    assert chain.classified(held.head, ended(ranges(2)), "here") == "new"
+    assert continuity.classified(held.head, ranges(2), "here") == "recorded"
+    assert continuity.classified(held.head, ended(ranges(2)), "here") == "new"

@@ -11,18 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, StaleDriverError
-from effectively_once.ledger import chain, checksum
-from effectively_once.ledger.chain import TAIL_LIMIT, Held
+from effectively_once.ledger import chain, checksum, continuity, segments
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import FORMAT, READABLE
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import Put, run
+from effectively_once.ledger.segments import TAIL_LIMIT
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, flipped, ranges, record_of, taken
 
 
 def _history(store: MemoryStore) -> list[EpochRecord]:
     """Every record, as whoever published it made it: not chained yet."""
-    records = run(chain.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
+    records = run(segments.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
     return [record.model_copy(update={"before": None}) for record in records]
 
 
@@ -46,7 +47,7 @@ def test_history_is_dense_and_what_was_recorded(runs: list[tuple[bool, int]], fa
     expected: list[EpochRecord] = []
     with pytest.MonkeyPatch.context() as patch:
         # Few epochs make segments.
-        patch.setattr(chain, "TAIL_LIMIT", 8)
+        patch.setattr(segments, "TAIL_LIMIT", 8)
         for restarted, epochs in runs:
             if restarted:
                 generation += 1
@@ -73,10 +74,10 @@ def test_the_chain_goes_on_over_a_segment_that_another_driver_wrote_before_it_wa
 def test_a_batch_is_judged_by_the_tail_that_stays() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), TAIL_LIMIT + 1)
-    assert chain.classified(held.head, ranges(TAIL_LIMIT), "here") == "recorded"
-    assert chain.classified(held.head, ranges(TAIL_LIMIT + 1), "here") == "new"
+    assert continuity.classified(held.head, ranges(TAIL_LIMIT), "here") == "recorded"
+    assert continuity.classified(held.head, ranges(TAIL_LIMIT + 1), "here") == "new"
     with pytest.raises(ChainError, match="an overlap"):
-        chain.classified(held.head, ranges(0), "here")  # far too old for a repeat of Spark's
+        continuity.classified(held.head, ranges(0), "here")  # far too old for a repeat of Spark's
 
 
 def _broken(held: Held, store: MemoryStore, key: str, body: bytes | None) -> str:
@@ -85,7 +86,7 @@ def _broken(held: Held, store: MemoryStore, key: str, body: bytes | None) -> str
     else:
         store.objects[key] = body
     with pytest.raises(ChainError) as refused:
-        run(chain.history(LAYOUT, held.head), store)
+        run(segments.history(LAYOUT, held.head), store)
     return str(refused.value)
 
 
@@ -157,7 +158,7 @@ def test_history_from_the_floor_on_reads_no_older_segment() -> None:
     (_, segment, *_) = held.head.segments
     for since in (segment[0], segment[0] + 1, segment[1]):
         store.requests.clear()
-        records = run(chain.history(LAYOUT, held.head, since), store)
+        records = run(segments.history(LAYOUT, held.head, since), store)
         assert [record.epoch for record in records] == list(range(segment[0], 3 * TAIL_LIMIT))
         assert LAYOUT.segment(*held.head.segments[0]) not in [request.key for request in store.requests]
 
@@ -186,7 +187,7 @@ def test_a_chain_of_the_format_before_goes_on_and_has_checksums_with_the_next_pu
     assert json.loads(store.objects[LAYOUT.head])["format"] == FORMAT
     assert held.head.tail == kept
     held = advanced(store, held, TAIL_LIMIT)
-    records = run(chain.history(LAYOUT, held.head), store)
+    records = run(segments.history(LAYOUT, held.head), store)
     assert [record.epoch for record in records] == list(range(epochs + TAIL_LIMIT))
     assert [record.before is None for record in records] == [n < max(1, epochs) for n in range(epochs + TAIL_LIMIT)]
 
@@ -194,7 +195,7 @@ def test_a_chain_of_the_format_before_goes_on_and_has_checksums_with_the_next_pu
 def test_each_record_names_the_checksum_of_the_one_before() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), TAIL_LIMIT + 1)
-    records = run(chain.history(LAYOUT, held.head), store)
+    records = run(segments.history(LAYOUT, held.head), store)
     assert [record.before for record in records] == [None, *(record.checksum for record in records[:-1])]
     # Whoever reads head comes to them as well.
     told = json.loads(store.objects[LAYOUT.head])["tail"]

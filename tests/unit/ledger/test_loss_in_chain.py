@@ -7,13 +7,13 @@ import json
 import pytest
 
 from effectively_once.errors import ChainError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, continuity, due_epoch, interventions, pinned_version
 from effectively_once.ledger.as_shown import AsShown
-from effectively_once.ledger.chain import Held
 from effectively_once.ledger.clock import Clock
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
-from effectively_once.ledger.head import Head
+from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
@@ -29,7 +29,7 @@ def lost(offsets: Ranges = GONE) -> Loss:
 
 
 def given_up(store: MemoryStore, held: Held, loss: Loss) -> Held:
-    return run(chain.give_up(LAYOUT, held, loss, lineage="000009-beef", wheel_digest="c" * 64), store)
+    return run(interventions.give_up(LAYOUT, held, loss, lineage="000009-beef", wheel_digest="c" * 64), store)
 
 
 def recorded(store: MemoryStore, held: Held) -> Held:
@@ -55,7 +55,7 @@ def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> No
     assert (last.lost, last.abandoned, last.wheel_digest) == (lost(), True, "c" * 64)
     with pytest.raises(ChainError, match="an overlap"):
         run(chain.declare(LAYOUT, held, declaration(4, {"events": {"0": (30, 40), "1": (60, 80)}}), None, 0), store)
-    assert chain.classified(held.head, behind, "here") == "new"
+    assert continuity.classified(held.head, behind, "here") == "new"
     pinned = declaration(4, behind)
     assert run(chain.declare(LAYOUT, held, pinned, None, 0), store).head.declared == pinned
 
@@ -96,14 +96,14 @@ def test_an_epoch_that_begins_elsewhere_than_its_loss_ends_is_refused(topic: str
     def begun(at: int) -> Ranges:
         return {**kept, topic: {**kept.get(topic, {}), named: (at, at + 9)}}
 
-    chain.adjoining(head, begun(start + 7), "here", loss)
+    continuity.adjoining(head, begun(start + 7), "here", loss)
     with pytest.raises(ChainError, match=r"are no loss, the chain ends at \d+ \(here\)"):
-        chain.adjoining(head, begun(start + 7), "here", lost({topic: {named: (start + 1, start + 7)}}))
+        continuity.adjoining(head, begun(start + 7), "here", lost({topic: {named: (start + 1, start + 7)}}))
     for wrong in (start, start + 6, start + 8):
         with pytest.raises(ChainError, match=f"partition {named} continues at offset {wrong}, the chain ends at"):
-            chain.adjoining(head, begun(wrong), "here", loss)
+            continuity.adjoining(head, begun(wrong), "here", loss)
     with pytest.raises(ChainError, match=f"a missing partition: topic {topic} partition {named}"):
-        chain.adjoining(head, kept, "here", loss)
+        continuity.adjoining(head, kept, "here", loss)
 
 
 def test_while_an_epoch_is_declared_nothing_is_given_up() -> None:
@@ -118,7 +118,7 @@ def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_i
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
     shown = {"0": AsShown(rows=1, digest="1" * 32)}
-    pinned = run(chain.finish_as_shown(LAYOUT, held, shown, WHEEL), store)
+    pinned = run(interventions.finish_as_shown(LAYOUT, held, shown, WHEEL), store)
     assert pinned.head.declared is not None
     held = run(chain.record(LAYOUT, pinned, record_of(pinned.head.declared)), store)
     with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
@@ -130,7 +130,7 @@ def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_i
     assert declared is not None
     assert (declared.epoch, declared.shown, declared.anew, declared.repairs) == (4, {}, (), None)
     assert declared.is_abandoned
-    assert chain.repair(recorded(store, held).head) is None
+    assert due_epoch.repair(recorded(store, held).head) is None
 
 
 def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
@@ -163,7 +163,7 @@ def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
     held = recorded(store, given_up(store, held, lost()))
     told = json.loads(held.head.encoded())["tail"][-1]["lost"]
     assert told == {"offsets": {"events": {"0": [30, 37]}}, "at_ms": 1_750_000_000_000}
-    head: Head = chain.decoded(held.head.encoded(), "here")
+    head: Head = decoded(held.head.encoded(), "here")
     assert head == held.head
     assert lost().count == 7
 
@@ -171,5 +171,5 @@ def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
 def test_any_version_finishes_it() -> None:
     store = MemoryStore()
     head = given_up(store, advanced(store, taken(store), 3), lost()).head
-    chain.same_version(head, WHEEL, "here")
+    pinned_version.same_version(head, WHEEL, "here")
     assert isinstance(head.declared, Declaration)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.errors import StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.objects import Answer, Get, Lost, Put, create_once, run
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, record_of, taken
@@ -41,7 +41,7 @@ def test_every_write_of_head_takes_place_exactly_once_whatever_becomes_of_its_an
 def test_a_lone_driver_is_never_taken_for_a_stale_one(fates: list[Fate], epochs: int) -> None:
     store = MemoryStore(fates)
     held = advanced(store, taken(store), epochs)
-    assert [record.epoch for record in run(chain.history(LAYOUT, held.head), store)] == list(range(epochs))
+    assert [record.epoch for record in run(segments.history(LAYOUT, held.head), store)] == list(range(epochs))
     assert run(chain.read(LAYOUT), store) == held.head
     assert held.head.sequence == epochs + 1  # began at 0, one put an epoch, and one to record the last
 
@@ -107,7 +107,7 @@ def test_drivers_that_take_over_from_each_other_leave_a_dense_chain(moves: list[
             held = run(chain.record(LAYOUT, held, record_of(declared, held.head.generation)), store)
         else:
             held = run(chain.declare(LAYOUT, held, declaration(held.head.last_recorded + 1), None, 0), store)
-    records = run(chain.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
+    records = run(segments.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
     assert [record.epoch for record in records] == list(range(held.head.last_recorded + 1))
     assert held.head.generation == takeovers
     assert all(count == 1 for count in Counter(str(record.ranges) for record in records).values())

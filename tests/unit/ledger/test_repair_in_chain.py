@@ -8,10 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch, interventions, pinned_version
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.head import Head
+from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import run
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, ranges, record_of, taken
@@ -19,14 +20,14 @@ from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_
 SHOWN = {"0": AsShown(rows=3, digest="1" * 32, bytes=99, key="counts/shown/0000/000000002-000001.arrow")}
 
 
-def pinned(store: MemoryStore, epochs: int = 2) -> chain.Held:
+def pinned(store: MemoryStore, epochs: int = 2) -> Held:
     """Record so many epochs, and pin the one after as one that is finished as it is shown."""
     held = advanced(store, taken(store), epochs)
     held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
-    return run(chain.finish_as_shown(LAYOUT, held, SHOWN, "d" * 64), store)
+    return run(interventions.finish_as_shown(LAYOUT, held, SHOWN, "d" * 64), store)
 
 
-def finished(store: MemoryStore, epochs: int = 2) -> chain.Held:
+def finished(store: MemoryStore, epochs: int = 2) -> Held:
     held = pinned(store, epochs)
     assert held.head.declared is not None
     return run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
@@ -39,7 +40,7 @@ def test_a_chain_without_repairs_has_no_field_that_older_versions_do_not_know() 
     told = json.loads(held.head.encoded())
     for epoch in (told["declared"], *told["tail"]):
         assert not {"shown", "anew", "repairs"} & epoch.keys()
-    assert chain.decoded(held.head.encoded(), "") == held.head
+    assert decoded(held.head.encoded(), "") == held.head
     assert {"shown", "anew"} == json.loads(pinned(MemoryStore()).head.encoded())["declared"].keys() - told[
         "declared"
     ].keys()
@@ -51,7 +52,7 @@ def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment(
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = run(chain.record(LAYOUT, held, record_of(due)), store)
-    head = chain.decoded(held.head.encoded(), "")
+    head = decoded(held.head.encoded(), "")
     assert [record.shown for record in head.tail] == [{}, {}, SHOWN, SHOWN]
     assert [record.repairs for record in head.tail] == [None, None, None, 2]
     line = head.tail[2].model_dump_json(by_alias=True)
@@ -62,9 +63,9 @@ def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment(
 
 def test_a_repair_belongs_to_the_version_that_finished_the_epoch() -> None:
     head = finished(MemoryStore()).head
-    chain.same_version(head, "d" * 64, "here")
+    pinned_version.same_version(head, "d" * 64, "here")
     with pytest.raises(VersionError, match="epoch 3 was declared by wheel dddddddddddd, this is wheel aaaaaaaaaaaa"):
-        chain.same_version(head, WHEEL, "here")
+        pinned_version.same_version(head, WHEEL, "here")
 
 
 def test_an_epoch_is_pinned_anew_with_what_it_shows_and_everything_else_kept() -> None:
@@ -78,14 +79,14 @@ def test_an_epoch_of_which_nothing_is_shown_is_pinned_to_be_decided_anew_and_aga
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
     for generation in (2, 3):
-        held = run(chain.finish_as_shown(LAYOUT, taken(store, f"operator {generation}"), {}, WHEEL), store)
+        held = run(interventions.finish_as_shown(LAYOUT, taken(store, f"operator {generation}"), {}, WHEEL), store)
         assert held.head.declared is not None
         assert held.head.declared.decides == generation
     pinned = held.head.declared
     assert pinned == declaration(2).model_copy(update={"anew": (2, 3), "wheel_digest": WHEEL})
     assert [pinned.decided(generation) for generation in range(1, 5)] == [None, 2, 3, 3]
     held = run(chain.record(LAYOUT, held, record_of(pinned)), store)
-    assert chain.repair(held.head) is None
+    assert due_epoch.repair(held.head) is None
 
 
 def test_what_is_decided_anew_has_a_name_of_its_own() -> None:
@@ -105,9 +106,9 @@ def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_tha
     with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
         run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
-    assert chain.repair(held.head) is None
+    assert due_epoch.repair(held.head) is None
     held = run(chain.record(LAYOUT, held, record_of(due)), store)
-    assert chain.repair(held.head) is None
+    assert due_epoch.repair(held.head) is None
     assert run(chain.declare(LAYOUT, held, declaration(4, ranges(3)), None, 0), store).head.declared is not None
 
 
@@ -132,11 +133,11 @@ def test_nothing_is_pinned_where_no_epoch_is_declared_or_by_a_stale_operator() -
     store = MemoryStore()
     held = advanced(store, taken(store), 2)
     with pytest.raises(ChainError, match="no epoch is declared that could be finished as it is shown"):
-        run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
+        run(interventions.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
     taken(store, "second")
     with pytest.raises(StaleDriverError, match="replaced by second"):
-        run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
+        run(interventions.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
 
 
 def test_an_epoch_that_repairs_another_is_not_abandoned() -> None:
@@ -146,7 +147,7 @@ def test_an_epoch_that_repairs_another_is_not_abandoned() -> None:
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     before = held.head
     with pytest.raises(ChainError, match="epoch 3 repairs epoch 2, whose missing rows would be lost"):
-        run(chain.abandon(LAYOUT, held), store)
+        run(interventions.abandon(LAYOUT, held), store)
     assert run(chain.read(LAYOUT), store) == before
 
 

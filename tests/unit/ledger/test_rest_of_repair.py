@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.as_shown import AsShown
-from effectively_once.ledger.chain import Held
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.rows import Rows
@@ -21,7 +21,7 @@ def repaired(store: MemoryStore, **came: object) -> Held:
     """Record two epochs, and one that is finished as a shard shows it."""
     held = advanced(store, taken(store), 2)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
-    held = run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
+    held = run(interventions.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
     return recorded(store, held, **came)
 
 
@@ -32,7 +32,7 @@ def recorded(store: MemoryStore, held: Held, **came: object) -> Held:
 
 
 def due_of(held: Held) -> Declaration:
-    due = chain.repair(held.head)
+    due = due_epoch.repair(held.head)
     assert due is not None
     return due
 
@@ -42,7 +42,7 @@ def test_a_repair_reads_the_ranges_of_the_epoch_before_without_a_word_of_them() 
     held = repaired(MemoryStore())
     due = due_of(held)
     assert (due.reads, due.after, due.came) == ({}, {}, {})
-    assert chain.input_of(held.head, due) == ranges(2)
+    assert due_epoch.input_of(held.head, due) == ranges(2)
 
 
 def test_a_shard_that_has_taken_what_it_did_not_show_takes_nothing_of_what_another_one_leaves() -> None:
@@ -65,7 +65,7 @@ def test_what_is_given_up_has_nothing_of_the_epoch_before_but_its_time() -> None
     assert isinstance(last, EpochRecord)
     held = Held(held.head.model_copy(update={"tail": (*held.head.tail[:-1], last)}), held.etag)
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
-    pinned = run(chain.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store).head.declared
+    pinned = run(interventions.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store).head.declared
     assert pinned is not None
     assert (pinned.reads, pinned.after, pinned.came, pinned.repairs) == ({}, {}, {}, None)
     assert pinned.watermark_ms == pinned.previous_watermark_ms == last.watermark_ms

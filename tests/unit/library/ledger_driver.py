@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.offsets import Ranges
@@ -64,7 +65,7 @@ class LedgerDriver:
         self,
         store: ObjectStore,
         layout: Layout,
-        held: chain.Held,
+        held: Held,
         live: LiveDeltas,
         *,
         publish: Publish = lambda *_: Rows(),
@@ -91,7 +92,7 @@ class LedgerDriver:
     ) -> LedgerDriver:
         """Take over, as a driver does whose sinks need no start check."""
         held = run(chain.take_over(layout, owner, BOUND), store)
-        records = run(chain.history(layout, held.head, held.head.floor), store)
+        records = run(segments.history(layout, held.head, held.head.floor), store)
         live = LiveDeltas(layout, windows, records, held.head.floor)
         return cls(store, layout, held, live, publish=publish, fan=fan, windows=windows)
 

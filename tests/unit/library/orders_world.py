@@ -22,10 +22,11 @@ from effectively_once.epoch import epoch
 from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.epoch.summary import Summary
-from effectively_once.ledger import chain, digest
+from effectively_once.ledger import chain, digest, due_epoch, pinned_version, segments
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.rows import Rows
@@ -212,7 +213,7 @@ class World:
 
     def counts(self) -> Counter[str]:
         """Counts of all epochs."""
-        records = run(chain.history(self.layout, self.head), self.store)
+        records = run(segments.history(self.layout, self.head), self.store)
         found: Counter[str] = Counter()
         for record in records:
             found.update(record.counts.model_dump(by_alias=True))
@@ -222,7 +223,7 @@ class World:
         """Start one, as `Driver.check` does."""
 
         def accept(head: Head) -> None:
-            chain.same_version(head, wheel, self.layout.head)
+            pinned_version.same_version(head, wheel, self.layout.head)
 
         held = run(chain.take_over(self.layout, f"driver {next(NUMBERS)}", {}, accept), self.store)
         return WorldDriver(self, held, wheel)
@@ -239,14 +240,14 @@ class WorldDriver:
     """
 
     of: World
-    held: chain.Held
+    held: Held
     wheel: str
     part: Callable[[int, pa.Table], pa.Table] = lambda _, rows: rows
     partials: Callable[[int, pa.Table], pa.Table] = lambda _, rows: rows
 
     def __post_init__(self) -> None:
         head = self.held.head
-        records = run(chain.history(self.of.layout, head, head.floor), self.of.store)
+        records = run(segments.history(self.of.layout, head, head.floor), self.of.store)
         self.live = LiveDeltas(self.of.layout, self.of.windows, records, head.floor)
 
     def run(self, epochs: int) -> None:
@@ -264,7 +265,7 @@ class WorldDriver:
 
     def take_rest(self) -> None:
         """Publish what the last epoch has left, before anything else is declared."""
-        while (due := chain.repair(self.held.head)) is not None:
+        while (due := due_epoch.repair(self.held.head)) is not None:
             if due.is_rest:
                 # As `Driver._fresh`.
                 due = due.model_copy(update={"wheel_digest": self.wheel, "bytes_max": self.of.bytes_max})
@@ -295,7 +296,7 @@ class WorldDriver:
 
     def finish(self, pinned: Declaration) -> None:
         """Publish an epoch and record it, as `Driver._recover` does."""
-        ranges = chain.input_of(self.held.head, pinned)
+        ranges = due_epoch.input_of(self.held.head, pinned)
         self.record(pinned, self.attempt(pinned, *ranges[self.of.topic]["0"]))
 
     def attempt(self, pinned: Declaration, first: int, end: int) -> pa.Table:

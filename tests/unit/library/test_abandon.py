@@ -9,7 +9,7 @@ import pytest
 
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import continuity
 from effectively_once.ledger.objects import Put
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.abandon.abandon import abandon
@@ -255,7 +255,7 @@ def test_a_checkpoint_whose_last_batch_was_abandoned_plans_it_again_or_is_left(b
     assert checkpoint.fits(head) == goes_on
     if goes_on:
         assert checkpoint.ranges(batch, {}) == lost.ranges
-        assert chain.classified(head, checkpoint.ranges(batch, {}), "here") == "new"
+        assert continuity.classified(head, checkpoint.ranges(batch, {}), "here") == "new"
 
 
 def test_of_a_pipeline_whose_state_is_sparks_nothing_is_abandoned() -> None:

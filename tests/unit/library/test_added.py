@@ -9,6 +9,7 @@ from effectively_once import Pipeline, ToFiles, ToKafka
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import run
 from effectively_once.operate.abandon import added
 from effectively_once.pipeline.columns import DEAD_LETTER
@@ -47,7 +48,7 @@ def shards(monkeypatch: pytest.MonkeyPatch) -> list[Shard]:
     return made
 
 
-def published(store: MemoryStore) -> chain.Held:
+def published(store: MemoryStore) -> Held:
     """Let three epochs be published to the first sink and to that of dead letters."""
     held = advanced(store, taken(store), 3)
     last = held.head.tail[-1]

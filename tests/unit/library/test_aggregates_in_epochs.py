@@ -33,7 +33,7 @@ from effectively_once import (
 )
 from effectively_once.epoch import shard_step
 from effectively_once.errors import StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import due_epoch, segments
 from effectively_once.ledger.objects import run
 from effectively_once.state import windows
 from tests.harness.checkers import aggregated
@@ -153,7 +153,7 @@ def test_two_drivers_that_publish_the_same_epoch_show_the_same_rows() -> None:
     for number in range(EPOCHS):
         old = attacked.driver()
         pinned = old.declare()
-        summary = old.attempt(pinned, *chain.input_of(old.held.head, pinned)[attacked.topic]["0"])
+        summary = old.attempt(pinned, *due_epoch.input_of(old.held.head, pinned)[attacked.topic]["0"])
         forget()
         new = attacked.driver()
         new.start()
@@ -186,7 +186,7 @@ def test_divided_epochs_come_to_the_same_but_for_how_they_were_cut(bytes_max: in
     attacked = world()
     attacked.bytes_max = bytes_max
     attacked.driver().run(EPOCHS)
-    assert any(record.left for record in run(chain.history(attacked.layout, attacked.head), attacked.store))
+    assert any(record.left for record in run(segments.history(attacked.layout, attacked.head), attacked.store))
     assert_same(attacked, but="own")
 
 

@@ -13,8 +13,8 @@ from effectively_once.driver import session
 from effectively_once.driver.driver import Driver
 from effectively_once.epoch import rows
 from effectively_once.epoch.shard_step import EpochTask
-from effectively_once.ledger.chain import Held
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from tests.settings import pipeline_settings

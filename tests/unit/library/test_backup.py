@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger.head import decoded
 from effectively_once.ledger.objects import Answer, Get, Put, Request
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
@@ -156,7 +156,7 @@ def test_a_manifest_purged_while_it_is_looked_for_is_not_missed() -> None:
     manifest = manifest_of(taken(source))
     assert purged
     held = {int(name[-14:-5]) for name in manifest.objects if "/manifests/" in name}
-    head = chain.decoded(manifest.head.encode(), "head")
+    head = decoded(manifest.head.encode(), "head")
     assert head.floor > floor
     assert held == set(range(floor + 1, head.last_recorded + 1))
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from effectively_once.driver import clock
-from effectively_once.ledger import chain
+from effectively_once.ledger import interventions
 from effectively_once.ledger.clock import Clock, Times
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
@@ -136,7 +136,7 @@ def test_an_abandoned_epoch_hands_its_clock_on() -> None:
     run = Run()
     run.epoch({"0": 100, "1": 90})
     pinned = clock.next_clock(run.head, {})
-    given_up = chain.nothing(declared(1, 90, pinned, {"0": (1, 2), "1": (1, 2)}))
+    given_up = interventions.nothing(declared(1, 90, pinned, {"0": (1, 2), "1": (1, 2)}))
     run.head = head(*run.head.tail, record(given_up, {}))
     assert run.epoch({}) == 90
 

@@ -25,6 +25,7 @@ from effectively_once.driver.control import (
 )
 from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import Get, Request, run
 from effectively_once.ledger.offsets import Ranges
 from effectively_once.operate import control_commands
@@ -244,7 +245,7 @@ def test_waiting_ends_when_the_chain_recorded_the_ends_and_declares_nothing(monk
                 held[0] = run(chain.declare(LAYOUT, held[0], declaration(3), None, 0), store)
             case 6:
                 # The driver stops in order: what is declared is published and recorded.
-                held[0] = chain.Held(held[0].head.model_copy(update={"declared": None, "sequence": 99}), "")
+                held[0] = Held(held[0].head.model_copy(update={"declared": None, "sequence": 99}), "")
                 store.objects[LAYOUT.head] = held[0].head.encoded()
 
     waiting = Waiting(monkeypatch, store, between)

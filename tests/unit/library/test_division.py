@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from effectively_once import Pipeline, ToKafka
 from effectively_once.epoch import division, epoch
 from effectively_once.errors import InputError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions, segments
 from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.held import commit
 from effectively_once.ledger.objects import run
 from effectively_once.operate.abandon.abandonment import kinds, published_to, recorded
 from tests.unit.ledger.samples import due_of
@@ -35,7 +36,7 @@ def divided(seed: int = 1, bytes_max: int = BYTES) -> World:
 
 
 def history(world: World) -> list[EpochRecord]:
-    return run(chain.history(world.layout, world.head), world.store)
+    return run(segments.history(world.layout, world.head), world.store)
 
 
 def rows_of(sizes: list[int], **more: Any) -> pa.Table:
@@ -270,7 +271,8 @@ def test_a_rest_that_fails_in_every_repeat_is_abandoned_and_a_mended_version_tak
     due = due_of(old.held.head)
     old.held = run(chain.declare(world.layout, old.held, due, None, old.live.floor(due)), world.store)
     held = run(
-        chain.abandon(world.layout, run(chain.take_over(world.layout, "operator", {}), world.store)), world.store
+        interventions.abandon(world.layout, run(chain.take_over(world.layout, "operator", {}), world.store)),
+        world.store,
     )
     if by == "operator":
         pinned = world.declared
@@ -314,7 +316,7 @@ def test_an_epoch_that_an_operator_had_finished_as_shown_is_divided_where_it_sho
     held = run(chain.take_over(world.layout, "divider", {}), world.store)
     small = head.declared.model_copy(update={"bytes_max": BYTES})
     new = held.head.model_copy(update={"declared": small, "sequence": held.head.sequence + 1})
-    run(chain._commit(world.layout, held, new), world.store)
+    run(commit(world.layout, held, new), world.store)
     assert_goes_on(world, epochs=8 - 4)
     parts = [record for record in history(world) if record.repairs is not None]
     assert any(record.left for record in parts), "the repair was not divided"

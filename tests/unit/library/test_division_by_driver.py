@@ -11,7 +11,7 @@ import pytest
 from effectively_once.driver import control
 from effectively_once.driver.driver import _owes_rows
 from effectively_once.epoch import rows
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.declaration import SHARD_BYTES
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
@@ -119,7 +119,7 @@ def test_a_rest_that_an_abandoned_epoch_leaves_once_more_is_owed() -> None:
     first._record()
     due = due_of(first.head)
     held = run(chain.declare(world.layout, first._held, due, None, 0), world.store)
-    assert _owes_rows(run(chain.abandon(world.layout, held), world.store).head)
+    assert _owes_rows(run(interventions.abandon(world.layout, held), world.store).head)
 
 
 def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.epoch import as_shown, recorded
 from effectively_once.errors import PipelineError, SinkError
-from effectively_once.ledger import chain, checksum
+from effectively_once.ledger import checksum, continuity
 from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
@@ -151,10 +151,10 @@ def _checkpoint(store: MemoryStore, name: str) -> Read:
         known.check()
         if known.fits(head):
             ranges = known.ranges(7, {})
-            assert chain.classified(head, ranges, key) == "new"
+            assert continuity.classified(head, ranges, key) == "new"
             return {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in ranges.items()}
         # A new lineage begins there.
-        return chain.ends(head)
+        return continuity.ends(head)
 
     return read
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from effectively_once.errors import CheckpointError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
@@ -86,7 +86,7 @@ def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -
     store.objects[layout.head] = found.head.encoded()
     held = run(chain.take_over(layout, "operator", {}), store)
     shown = {"0": AsShown(rows=1), "1": AsShown()}
-    held = run(chain.finish_as_shown(layout, held, shown, "b" * 64), store)
+    held = run(interventions.finish_as_shown(layout, held, shown, "b" * 64), store)
     found.head = held.head
     assert "repair      epoch 70 is to be finished as shards 0, 1 show it; then the rest" in lines(found)
     assert found.told()["head"]["declared"]["shown"]["0"]["rows"] == 1

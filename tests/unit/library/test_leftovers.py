@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from effectively_once.errors import ChainError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.as_shown import AsShown
-from effectively_once.ledger.chain import Held
 from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.operate.retention.leftovers import Sort, Staged, Unknown, View
@@ -150,7 +150,7 @@ def test_what_a_repair_pinned_is_over_when_it_is_recorded_below_the_floor_and_ou
     held = advanced(store, taken(store), 2)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
     assert sort(held) == [None, None], "it is written before it is pinned"
-    held = run(chain.finish_as_shown(LAYOUT, held, pinned, "d" * 64), store)
+    held = run(interventions.finish_as_shown(LAYOUT, held, pinned, "d" * 64), store)
     assert sort(held) == [None, None]
     assert held.head.declared is not None
     held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, run
@@ -269,7 +269,7 @@ def test_a_driver_that_was_replaced_cannot_merge_what_the_newer_one_has_deleted(
 
 def live(store: MemoryStore) -> list[contents.LiveDelta]:
     head = run(chain.read(LAYOUT), store)
-    return list(contents.live_deltas(run(chain.history(LAYOUT, head, head.floor), store), head.floor))
+    return list(contents.live_deltas(run(segments.history(LAYOUT, head, head.floor), store), head.floor))
 
 
 def stored(store: MemoryStore) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 from effectively_once import Pipeline, ToKafka, ToTable
 from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, SinkError, StaleDriverError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
@@ -134,13 +134,13 @@ def test_without_a_rule_rows_are_shown_twice_or_lost(left_out: str, monkeypatch:
             lambda step, whole: whole if step.task.declaration.repairs is not None else found(step, whole),
         )
     else:
-        due = chain.repair
+        due = due_epoch.repair
 
         def with_its_own(head: Head) -> Declaration | None:
             found = due(head)
             return found and found.model_copy(update={"watermark_ms": head.watermark_ms})
 
-        monkeypatch.setattr(chain, "repair", with_its_own)
+        monkeypatch.setattr(due_epoch, "repair", with_its_own)
     with pytest.raises((AssertionError, ChainError)):
         assert_goes_on(world)
 
@@ -193,7 +193,7 @@ def test_a_driver_that_dies_between_the_two_is_followed_by_one_that_repairs() ->
     world.repair()
     driver = world.driver()
     driver.finish(world.declared)
-    assert chain.repair(world.head) is not None
+    assert due_epoch.repair(world.head) is not None
     with pytest.raises(ChainError, match=f"epoch {HIT} has to be repaired first"):
         driver.declare()
     assert_goes_on(world)
@@ -308,7 +308,7 @@ def test_an_epoch_that_repairs_another_cannot_be_abandoned_or_repaired() -> None
     due = due_of(world.head)
     held = run(chain.declare(world.layout, driver.held, due, None, 0), world.store)
     with pytest.raises(ChainError, match=f"epoch {HIT + 1} repairs epoch {HIT}, whose missing rows would be lost"):
-        run(chain.abandon(world.layout, held), world.store)
+        run(interventions.abandon(world.layout, held), world.store)
     with pytest.raises(ChainError, match="no epoch is declared that could be finished"):
-        run(chain.finish_as_shown(world.layout, held, dict(due.shown), OLD), world.store)
+        run(interventions.finish_as_shown(world.layout, held, dict(due.shown), OLD), world.store)
     assert_goes_on(world)

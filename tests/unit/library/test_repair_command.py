@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once import Pipeline, ToKafka, ToTable
 from effectively_once.errors import ControlError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.objects import run
 from effectively_once.operate.abandon import abandon, fenced, repair
 from effectively_once.operate.abandon.fenced import sources
@@ -113,7 +113,7 @@ def test_what_nobody_saw_is_decided_again(command: Any) -> None:
 def test_an_abandoned_epoch_is_not_repaired(command: Any) -> None:
     world = broken(after=None)
     held = run(chain.take_over(world.layout, "operator", {}), world.store)
-    run(chain.abandon(world.layout, held), world.store)
+    run(interventions.abandon(world.layout, held), world.store)
     with pytest.raises(ControlError, match=f"epoch {HIT} is abandoned and covers nothing"):
         command(world)
 

@@ -10,9 +10,9 @@ import pytest
 from effectively_once import Pipeline, RecordedStep
 from effectively_once.epoch import as_shown
 from effectively_once.errors import SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.declaration import Declaration
-from effectively_once.ledger.head import Head
+from effectively_once.ledger.head import Head, decoded
 from effectively_once.ledger.objects import run
 from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, assert_goes_on, broken, records, truncating
 from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS, World
@@ -55,7 +55,7 @@ def test_windows_that_the_first_attempt_showed_stay_as_they_are() -> None:
     driver.part = truncating(5, 0)
     driver.finish(driver.declare())
     body = world.store.objects[world.layout.head]
-    head = chain.decoded(body, "")
+    head = decoded(body, "")
     lost = head.model_copy(update={"tail": head.tail[:-1], "last_recorded": HIT - 1, "declared": head_declared(head)})
     world.store.objects[world.layout.head] = lost.encoded()
     with pytest.raises(SinkError):
@@ -114,6 +114,6 @@ def test_abandoning_an_epoch_takes_back_what_was_pinned_of_it() -> None:
     world = broken()
     world.repair()
     held = run(chain.take_over(world.layout, "operator", {}), world.store)
-    abandoned = run(chain.abandon(world.layout, held), world.store).head.declared
+    abandoned = run(interventions.abandon(world.layout, held), world.store).head.declared
     assert abandoned is not None
     assert (abandoned.is_abandoned, abandoned.shown) == (True, {})

@@ -10,7 +10,7 @@ import pytest
 from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SourceError, UnreachableError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
@@ -38,7 +38,7 @@ def recorded(epochs: int = 3) -> Head:
 def declared(*, empty: bool = False) -> Head:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
-    return run(chain.abandon(LAYOUT, held), store).head if empty else held.head
+    return run(interventions.abandon(LAYOUT, held), store).head if empty else held.head
 
 
 def test_what_no_epoch_covers_and_the_topic_does_not_hold_is_named_with_both_ways_out() -> None:
@@ -86,7 +86,7 @@ def test_to_repair_an_epoch_its_ranges_are_needed_once_more() -> None:
     retained.check(head, first(p0=20, p1=40))
     with pytest.raises(SourceError, match=r"epoch 3 has to read them to repair epoch 2.*Put the topic back"):
         retained.check(head, first(p0=21, p1=40))
-    due = chain.repair(head)
+    due = due_epoch.repair(head)
     with pytest.raises(SourceError, match="to repair epoch 2"):
         retained.check(head.model_copy(update={"declared": due}), first(p0=21, p1=40))
     assert isinstance(shown, EpochRecord)
@@ -100,7 +100,7 @@ def test_the_rest_that_an_abandoned_epoch_was_to_take_is_needed_by_the_next_one_
     held = run(chain.record(LAYOUT, held, leaving), store)
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
-    head = run(chain.abandon(LAYOUT, held), store).head
+    head = run(interventions.abandon(LAYOUT, held), store).head
     start, end = ranges(2)["events"]["0"]
     retained.check(head, first(p0=start))
     for gone in (start + 1, end + 1):

@@ -17,10 +17,11 @@ from effectively_once.driver.driver import Driver
 from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.spark_state import PARTITIONS
 from effectively_once.errors import ChainError, CheckpointError, ControlError, SettingsError, SinkError, VersionError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.delta import Span
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import Delete, Get, Put, Request, run
 from effectively_once.operate.inspect import inspector, start_check
 from effectively_once.operate.inspect.inspection_text import lines
@@ -121,7 +122,7 @@ def test_where_nothing_is_in_the_way_a_driver_would_start(stand: Stand, stateful
 
 def test_before_the_first_driver_one_would_start(stand: Stand) -> None:
     stand.store.answer(Delete(LAYOUT.head))
-    stand.held = chain.Held(Head(pipeline="counts", generation=1, owner="", settings={}), "")
+    stand.held = Held(Head(pipeline="counts", generation=1, owner="", settings={}), "")
     assert stand.checked() == StartCheck("a driver would start")
 
 
@@ -198,7 +199,7 @@ def test_a_declared_epoch_is_repeated_first_and_nobody_knows_how_that_ends(stand
 
 def test_an_epoch_that_is_to_be_repaired_belongs_to_its_version_too(stand: Stand) -> None:
     stand.declare()
-    held = run(chain.finish_as_shown(LAYOUT, stand.held, {"0": AsShown(rows=1)}, WHEEL), stand.store)
+    held = run(interventions.finish_as_shown(LAYOUT, stand.held, {"0": AsShown(rows=1)}, WHEEL), stand.store)
     declared = held.head.declared
     assert declared is not None
     stand.held = run(chain.record(LAYOUT, held, record_of(declared)), stand.store)

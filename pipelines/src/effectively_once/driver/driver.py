@@ -33,10 +33,11 @@ from effectively_once.epoch.shard_step import EpochTask
 from effectively_once.epoch.stateful_step import Errand, spark_watermark_ms
 from effectively_once.epoch.summary import Beside, Summary
 from effectively_once.errors import ChainError, PipelineError, SourceError, StaleDriverError, UnreachableError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, continuity, due_epoch, pinned_version
 from effectively_once.ledger.declaration import SHARD_BYTES, Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Offsets, Ranges
@@ -62,7 +63,7 @@ log = structlog.get_logger()
 class Driver:
     """Runs the epochs of one pipeline. One instance per process; its owner name is random."""
 
-    def __init__(self, job: Job, wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN) -> None:
+    def __init__(self, job: Job, wheel_digest: str, runtime: Mapping[str, str] = pinned_version.UNKNOWN) -> None:
         settings = job.settings
         self.runtime = {**runtime}
         self.job, self.settings, self.pipeline, self.wheel_digest = job, settings, job.pipeline, wheel_digest
@@ -77,7 +78,7 @@ class Driver:
         self.stopping = threading.Event()
         self.busy = threading.Lock()
         self._looked_s = time.monotonic()
-        self._held: chain.Held
+        self._held: Held
         self._published: EpochRecord | None = None
         self._live: LiveDeltas
         self._checkpoint: Checkpoint
@@ -237,7 +238,7 @@ class Driver:
 
     def _classified(self, seen: Head, ranges: Ranges, where: str) -> str:
         try:
-            return chain.classified(seen, ranges, where)
+            return continuity.classified(seen, ranges, where)
         except ChainError as wrong:
             if self._plan is None:
                 raise
@@ -357,7 +358,7 @@ class Driver:
 
     def _publish_rest(self, frame: DataFrame) -> None:
         """Publish what the epoch has left of its input, part after part, before anything new is declared (R3)."""
-        while (due := chain.repair(seen := chain.recorded(self.head, self._published))) is not None:
+        while (due := due_epoch.repair(seen := chain.recorded(self.head, self._published))) is not None:
             if self.stopping.is_set():
                 # Whoever starts next goes on with it.
                 raise InterruptedError("the pipeline is stopping")
@@ -475,13 +476,13 @@ class Driver:
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
-        frame = rows.judged(self.pipeline, self.source.between(spark, chain.input_of(self.head, declared)))
+        frame = rows.judged(self.pipeline, self.source.between(spark, due_epoch.input_of(self.head, declared)))
         self._publish(declared, frame, repeat=True)
         self._record()
 
     def _repair(self, spark: SparkSession) -> None:
         """Publish what the last epoch left of its input: it was finished as it had been shown, or it was divided."""
-        while (due := chain.repair(self.head)) is not None:
+        while (due := due_epoch.repair(self.head)) is not None:
             log.info("repairing", epoch=due.repairs, by=due.epoch)
             pinned = self._fresh(due)
             self._held = run(chain.declare(self.layout, self._held, pinned, None, self._live.floor(due)), self.store)
@@ -499,7 +500,7 @@ class Driver:
         if head.tail:
             last = head.tail[-1]
             kept = Checkpoint(self.store, self.layout, last.lineage)
-            starting = chain.ends(head)
+            starting = continuity.ends(head)
             if kept.fits(head):
                 self._checkpoint, self._first = kept, _start_of_lineage(head, last.lineage)
                 return starting, kept.folder()
@@ -554,7 +555,7 @@ def one_line(error: BaseException) -> str:
 
 def _owes_rows(head: Head) -> bool:
     """Whether the chain has to take rows that were left, or is about to."""
-    due = chain.due(head)
+    due = due_epoch.due(head)
     return due is not None and (due.repairs is not None or due.leaves_again)
 
 

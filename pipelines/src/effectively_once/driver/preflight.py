@@ -21,8 +21,9 @@ from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
 from effectively_once.driver.table_watch import TableWatch
 from effectively_once.epoch.publishing import database_of, table_addresses
-from effectively_once.ledger import chain
+from effectively_once.ledger import pinned_version, segments
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.pipeline.job import Job
@@ -121,7 +122,11 @@ class Preflight:
         return asked(self.settings, self.job.pipeline.kafka_sinks)
 
     def accept(
-        self, head: Head, topic_ids: dict[str, str], wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN
+        self,
+        head: Head,
+        topic_ids: dict[str, str],
+        wheel_digest: str,
+        runtime: Mapping[str, str] = pinned_version.UNKNOWN,
     ) -> None:
         """Compare the head that is there with settings, source, wheel and runtime, before it is taken over.
 
@@ -134,13 +139,13 @@ class Preflight:
         unchanged(head.settings, self.job.bound, self.layout.head)
         self.source.same_topic(head, topic_ids)
         same_sinks(head, topic_ids)
-        chain.same_version(head, wheel_digest, self.layout.head, runtime)
+        pinned_version.same_version(head, wheel_digest, self.layout.head, runtime)
 
     def retained(self, head: Head) -> None:
         """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
         retained.check(head, {self.settings.topic: self.source.first_offsets()})
 
-    def chain(self, held: chain.Held) -> LiveDeltas:
+    def chain(self, held: Held) -> LiveDeltas:
         """Compare a head just taken over with sinks and checkpoint; return what state is folded from.
 
         Raises:
@@ -154,7 +159,7 @@ class Preflight:
             Checkpoint(self.store, self.layout, last.lineage).check()
         if self.job.pipeline.stateful is not None:
             spark_state.checkpoint_of(self.store, self.layout, head, self.settings.shards)
-        records = run(chain.history(self.layout, head, head.floor), self.store)
+        records = run(segments.history(self.layout, head, head.floor), self.store)
         return LiveDeltas(self.layout, Windows(self.settings.window_ms, self.settings.lateness_ms), records, head.floor)
 
     def marks(self, head: Head) -> None:

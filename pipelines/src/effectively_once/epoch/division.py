@@ -2,9 +2,9 @@
 
 Kafka tells offsets and no sizes, so only a shard that reads its input knows how large it is, and by then the epoch is
 declared. So an epoch is divided by its shards. One with too much takes the first rows and says where it stopped; the
-epoch after it reads the same ranges and takes the rest (`chain.repair`), before anything new is declared. Others take
-all that they have, and nothing of the rest. Where a shard stops follows from what is pinned: its rows and the bound.
-Every repeat of every driver stops there, so whatever is published already was divided alike.
+epoch after it reads the same ranges and takes the rest (`due_epoch.repair`), before anything new is declared. Others
+take all that they have, and nothing of the rest. Where a shard stops follows from what is pinned: its rows and the
+bound. Every repeat of every driver stops there, so whatever is published already was divided alike.
 Every part gets all rows of the shard once more. They have to be those of before, or a row whose id is another in each
 attempt would be in no part, or in two.
 """

@@ -6,10 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
+from effectively_once.errors import ChainError
 from effectively_once.ledger import checksum
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.record import Sparse
+from effectively_once.ledger.record import Sparse, Versioned, reason
 
 FORMAT = 5
 """What this version writes."""
@@ -75,3 +76,30 @@ class Head(Sparse):
     def encoded(self) -> bytes:
         """Return the object's content, with its checksum."""
         return checksum.sealed(self.model_dump(mode="json", by_alias=True))
+
+
+def decoded(body: bytes, key: str) -> Head:
+    """Parse head. Raises ChainError when it is damaged or of a format that this version does not read."""
+    try:
+        content, sealed = checksum.opened(body)
+        # The format first: what a newer one added must not look like damage, which is answered with an old backup.
+        version = Versioned.model_validate(content).format
+        if version not in READABLE:
+            raise ChainError(
+                f"head has format {version}, this version reads {READABLE[0]} to {FORMAT}",
+                key,
+                "Use a newer version."
+                if version > FORMAT
+                else "Let the version that wrote it finish, then begin anew under another name.",
+            )
+        if not sealed and version >= SEALED:
+            raise ValueError("its checksum is missing")
+        # It is written in the format of this version from now on.
+        return Head.model_validate_json(checksum.canonical({**content, "format": FORMAT}))
+    except ValueError as wrong:
+        raise ChainError(
+            f"head cannot be read: {reason(wrong)}",
+            key,
+            "Restore the object from the bucket's versions or a backup; do not delete it: "
+            "the sinks would be published again.",
+        ) from wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 _EMPTY: tuple[object, ...] = (None, {}, [], ())
 
@@ -35,3 +35,8 @@ class Versioned(BaseModel):
     """As much of head as every format has."""
 
     format: int
+
+
+def reason(wrong: ValueError) -> str:
+    """Say in one short sentence why content is no such record."""
+    return wrong.errors()[0]["msg"] if isinstance(wrong, ValidationError) else str(wrong)[:200]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from effectively_once.errors import SourceError
-from effectively_once.ledger import chain
+from effectively_once.ledger import continuity, due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.offsets import Offsets, Ranges
@@ -43,7 +43,7 @@ def gone(head: Head, first: Offsets) -> Ranges:
     elif head.declared is not None:
         starts = {topic: {p: end for p, (_, end) in spans.items()} for topic, spans in head.declared.ranges.items()}
     else:
-        starts = chain.ends(head)
+        starts = continuity.ends(head)
     if due is None and starts:
         starts = {topic: {**dict.fromkeys(first.get(topic, {}), 0), **parts} for topic, parts in starts.items()}
     found = {
@@ -63,7 +63,7 @@ def check(head: Head, first: Offsets) -> None:
     """
     lost = gone(head, first)
     if lost:
-        raise refusal(lost, chain.due(head))
+        raise refusal(lost, due_epoch.due(head))
 
 
 def refusal(lost: Ranges, due: Declaration | None = None) -> SourceError:
@@ -112,8 +112,8 @@ def share_left(at: Partitions, last: Partitions, younger: Callable[[float], Part
 
 def _unfinished(head: Head) -> Ranges | None:
     """Ranges that have to be read once more before anything else; None where there are none."""
-    due = chain.due(head)
+    due = due_epoch.due(head)
     if due is None or due.is_abandoned:
         # An abandoned one reads nothing, but the next one takes what it was to.
         return due.reads if due is not None and due.leaves_again else None
-    return chain.input_of(head, due)
+    return due_epoch.input_of(head, due)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from effectively_once.errors import SinkError, StaleDriverError
-from effectively_once.ledger import chain, digest
+from effectively_once.ledger import chain, digest, interventions
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import ObjectStore, run
@@ -146,7 +147,7 @@ class Abandonment:
         generation = held.head.generation
         # The producers that are opened here publish below: whoever opens another one in between is noticed there.
         self._refuse([str(shard) for shard in self.shards if shows(shard.fence(generation), epoch)], declared)
-        self._finish(run(chain.abandon(self.layout, held), self.store))
+        self._finish(run(interventions.abandon(self.layout, held), self.store))
 
     def give_up(self, last: int, loss: Loss, wheel_digest: str) -> None:
         """Replace every driver, and record offsets that are lost in an epoch over nothing, which follows epoch `last`.
@@ -170,12 +171,12 @@ class Abandonment:
         generation = held.head.generation
         for shard in self.shards:
             shard.fence(generation)
-        given_up = chain.give_up(
+        given_up = interventions.give_up(
             self.layout, held, loss, lineage=f"{generation:06d}-{owner[:8]}", wheel_digest=wheel_digest
         )
         self._finish(run(given_up, self.store))
 
-    def _finish(self, held: chain.Held) -> None:
+    def _finish(self, held: Held) -> None:
         """Publish the declared epoch, which covers nothing, and record it."""
         declared = held.head.declared
         assert declared is not None  # noqa: S101 - the caller declared it
@@ -195,7 +196,7 @@ class Abandonment:
                 "Nothing was published. If its repeats are refused: `effectively-once repair`.",
             )
 
-    def _publish_nothing(self, to: Shard | Files, epoch: int, held: chain.Held) -> None:
+    def _publish_nothing(self, to: Shard | Files, epoch: int, held: Held) -> None:
         for _ in range(ATTEMPTS):
             try:
                 published = to.publish_nothing(epoch, held.head.generation)
@@ -219,7 +220,7 @@ class Abandonment:
             "somebody else keeps opening producers or sessions", str(to), "Stop every driver, then run this again."
         )
 
-    def _still_ours(self, held: chain.Held) -> None:
+    def _still_ours(self, held: Held) -> None:
         now = run(chain.read(self.layout), self.store)
         if now.owner != held.head.owner:
             raise StaleDriverError(

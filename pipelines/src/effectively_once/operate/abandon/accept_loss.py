@@ -8,7 +8,7 @@ from collections.abc import Callable
 from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.version import code_digest
 from effectively_once.errors import ControlError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
@@ -108,14 +108,14 @@ def _lost(head: Head, first: dict[str, dict[str, int]]) -> Ranges:
         SourceError: what is gone is needed to repair an epoch.
 
     """
-    due = chain.due(head)
+    due = due_epoch.due(head)
     unread = retained.gone(head, first)
     if due is None or (due.is_abandoned and not due.leaves_again):
         return unread
     if (due.repairs is not None or due.leaves_again) and unread:
         raise retained.refusal(unread, due)
     # Without the declared epoch the chain ends where that one begins.
-    return retained.gone(head.model_copy(update={"declared": chain.nothing(due)}), first) if unread else {}
+    return retained.gone(head.model_copy(update={"declared": interventions.nothing(due)}), first) if unread else {}
 
 
 def _nothing_left(head: Head, say: Say) -> None:

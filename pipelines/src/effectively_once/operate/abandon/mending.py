@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from effectively_once.epoch import as_shown, refusals
 from effectively_once.errors import ControlError, StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, interventions, pinned_version
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.head import Head
@@ -65,7 +65,9 @@ class Mending:
             self.say(seen.line())
         return list(self._finished(declared, found))
 
-    def carry_out(self, declared: Declaration, wheel_digest: str, runtime: Mapping[str, str] = chain.UNKNOWN) -> None:
+    def carry_out(
+        self, declared: Declaration, wheel_digest: str, runtime: Mapping[str, str] = pinned_version.UNKNOWN
+    ) -> None:
         """Replace every driver, look again, and pin the epoch as one that is finished as it is shown.
 
         Raises:
@@ -97,7 +99,7 @@ class Mending:
         for before, after in self._visible(declared, generation, found, finished):
             self._copy(before, after)
         # Nothing is deleted: this process may have slept, and a driver finished the epoch with what was decided before.
-        run(chain.finish_as_shown(self.layout, held, shown, wheel_digest, runtime), self.store)
+        run(interventions.finish_as_shown(self.layout, held, shown, wheel_digest, runtime), self.store)
 
     def _finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
         if not any(seen.marks or seen.decided or self._is_recorded(declared, seen.shard) for seen in found):

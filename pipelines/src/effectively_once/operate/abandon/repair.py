@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import ControlError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
@@ -103,7 +103,7 @@ def _refuse_kinds(job: Job) -> None:
 def _is_done(head: Head, say: Say) -> bool:
     """Tell of an epoch that is repaired, or about to be."""
     last = head.tail[-1] if head.tail and head.declared is None else None
-    due = chain.repair(head)
+    due = due_epoch.repair(head)
     if due is not None and due.after:
         say(f"epoch {due.repairs} was more than a shard takes; the next driver publishes the rest of it")
     elif due is not None:

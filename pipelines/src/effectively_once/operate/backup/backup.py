@@ -16,8 +16,8 @@ from typing import Protocol
 
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError
-from effectively_once.ledger import chain
-from effectively_once.ledger.head import Head
+from effectively_once.ledger import segments
+from effectively_once.ledger.head import Head, decoded
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, ObjectStore, body_of, create_once, run
 from effectively_once.operate.backup import contents
@@ -130,7 +130,7 @@ class Backup:
         found = self._source.answer(Get(self._layout.head))
         if not isinstance(found, Found):
             raise ChainError("there is no head", self._layout.head, "Check the names of pipeline and bucket.")
-        return found.body, chain.decoded(found.body, self._layout.head)
+        return found.body, decoded(found.body, self._layout.head)
 
     def _recorded(self, head: Head) -> set[str]:
         """Copy what steps recorded for the declared epoch: sinks may show it, and nothing else gives it again (R4)."""
@@ -152,7 +152,7 @@ class Backup:
         return names
 
     def _deltas(self, head: Head) -> list[NamedObject]:
-        records = run(chain.history(self._layout, head, head.floor), self._source)
+        records = run(segments.history(self._layout, head, head.floor), self._source)
         stored = (delta.stored(self._layout) for delta in contents.live_deltas(records, head.floor))
         return [*(named for named in stored if named is not None), *contents.shown_rows(self._layout, head)]
 

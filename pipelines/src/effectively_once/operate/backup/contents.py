@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from effectively_once.epoch import as_shown
 from effectively_once.errors import SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import due_epoch
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Found, Request, run
+from effectively_once.ledger.segments import history
 from effectively_once.sinks.manifest_span import Manifest, manifest_of
 from effectively_once.sinks.reader import Kept, files_of, of_file
 from effectively_once.state import catalog, merge, windows
@@ -83,14 +84,14 @@ def segments(layout: Layout, head: Head) -> Iterator[NamedObject]:
         alone = head.model_copy(update={"segments": (span,), "tail": ()})
 
         def check(body: bytes, alone: Head = alone) -> object:
-            return run(chain.history(layout, alone), _Holding(body))
+            return run(history(layout, alone), _Holding(body))
 
         yield NamedObject(layout.segment(*span), check)
 
 
 def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
     """Yield what is pinned of an epoch that is finished as it was shown, until the next one has repaired it (R10)."""
-    pinned = chain.due(head)
+    pinned = due_epoch.due(head)
     for shard, shown in pinned.shown.items() if pinned else ():
         if shown.key is not None:
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from effectively_once.errors import ChainError
-from effectively_once.ledger import chain
-from effectively_once.ledger.head import Head
+from effectively_once.ledger.head import Head, decoded
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, create_once, run
 from effectively_once.operate.backup.backup import WORKERS, ListedStore
@@ -82,7 +81,7 @@ def restored(manifest: BackupManifest) -> Head:
     A driver that slept since the backup would otherwise go on with it, and without a start check. The sinks' topics may
     have been put back under other ids: those that the next start finds are taken.
     """
-    head = chain.decoded(manifest.head.encode(), "head of the backup")
+    head = decoded(manifest.head.encode(), "head of the backup")
     changed = {
         "owner": f"restored-{manifest.digest[:16]}",
         "generation": head.generation + GENERATIONS,

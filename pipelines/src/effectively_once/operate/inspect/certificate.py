@@ -9,7 +9,7 @@ from typing import Literal
 
 from effectively_once.driver.clock import left_behind
 from effectively_once.errors import SettingsError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.clock import Clock
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
@@ -65,7 +65,7 @@ def certify(settings: PipelineSettings, store: ObjectStore, start_ms: int) -> Ce
             f"no window begins at {start_ms}", "--window", f"The one that holds it begins at {windows.start(start_ms)}."
         )
     head = run(chain.read(layout), store)
-    return _of(head, run(chain.history(layout, head), store), windows, start_ms)
+    return _of(head, run(segments.history(layout, head), store), windows, start_ms)
 
 
 def _of(head: Head, records: list[EpochRecord], windows: Windows, start_ms: int) -> Certificate:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.offsets import Ranges
@@ -53,7 +53,7 @@ def _head(head: Head, size: int) -> Iterator[str]:
 
 def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:
     """What is to be repaired, or could be: an epoch that is visible somewhere, and that no repeat may finish."""
-    declared, due = head.declared, chain.repair(head)
+    declared, due = head.declared, due_epoch.repair(head)
     if due is not None and due.after:
         yield f"division    epoch {due.repairs} was more than a shard takes; epoch {due.epoch} is to take the rest"
     elif declared is not None and declared.is_rest:

@@ -12,8 +12,8 @@ from typing import TypeVar
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.epoch.publishing import table_addresses
 from effectively_once.errors import ChainError, CheckpointError, PipelineError, SinkError, UnreachableError
-from effectively_once.ledger import chain
-from effectively_once.ledger.head import Head
+from effectively_once.ledger import chain, segments
+from effectively_once.ledger.head import Head, decoded
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, body_of, run
 from effectively_once.operate.backup import contents
@@ -77,7 +77,9 @@ class Inspector:
 
     def _lost(self, head: Head, *, deep: bool) -> None:
         """Take note of input that was given up: in the tail, and in every segment where all is looked at."""
-        records = self._part("segments", lambda: run(chain.history(self._layout, head), self._store)) if deep else None
+        records = (
+            self._part("segments", lambda: run(segments.history(self._layout, head), self._store)) if deep else None
+        )
         of_all = [*(records or head.tail), *([head.declared] if head.declared else [])]
         self.found.lost = {one.epoch: one.lost for one in of_all if one.lost is not None}
 
@@ -88,7 +90,7 @@ class Inspector:
                 "there is no head", self._layout.head, "Start the pipeline for the first time, or restore it."
             )
         self.found.head_bytes = len(answer.body)
-        return chain.decoded(answer.body, self._layout.head)
+        return decoded(answer.body, self._layout.head)
 
     def _kafka_marks(self) -> Iterator[MarkFacts]:
         for sink in self._job.pipeline.kafka_sinks:
@@ -123,7 +125,7 @@ class Inspector:
             )
 
     def _deltas(self, head: Head) -> None:
-        records = run(chain.history(self._layout, head, head.floor), self._store)
+        records = run(segments.history(self._layout, head, head.floor), self._store)
         for delta in contents.live_deltas(records, head.floor):
             facts = self.found.deltas.setdefault(delta.kind, DeltaFacts())
             facts.deltas += 1
@@ -141,7 +143,7 @@ class Inspector:
         except ChainError:
             # Collected, or merged, since head was read?
             head = run(chain.read(self._layout), self._store)
-            records = run(chain.history(self._layout, head, head.floor), self._store)
+            records = run(segments.history(self._layout, head, head.floor), self._store)
             if delta in contents.live_deltas(records, head.floor):
                 raise
             return 0

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from effectively_once.driver import control
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import PipelineError, SinkError
-from effectively_once.ledger import chain
-from effectively_once.ledger.head import Head
+from effectively_once.ledger import due_epoch
+from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, run
 from effectively_once.pipeline.job import Job
@@ -50,10 +51,10 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
             found = store.answer(Get(layout.head))
             try:
                 head = _head(found, layout, job)
-                due = chain.due(head)
+                due = due_epoch.due(head)
                 preflight.accept(head, topic_ids, wheel_digest or (due.wheel_digest if due else ""))
                 preflight.retained(head)
-                preflight.chain(chain.Held(head, ""))
+                preflight.chain(Held(head, ""))
                 wish = run(control.read(layout), store)
             except PipelineError as error:
                 # Marks are compared with a head that was read before them: only one that stayed can be contradicted.
@@ -75,7 +76,7 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
 
 def _verdict(head: Head, wish: control.Wish, stalled: list[str]) -> str:
     """Say what a driver would do that is not refused. Whether a repeat comes to the same shows only when it is made."""
-    due = chain.due(head)
+    due = due_epoch.due(head)
     if due is None and control.drained(control.reached(head), wish):
         return f"a driver would end at once: {control.stopped_line(wish)}"
     told = ["a driver would start"]
@@ -92,5 +93,5 @@ def _verdict(head: Head, wish: control.Wish, stalled: list[str]) -> str:
 def _head(found: object, layout: Layout, job: Job) -> Head:
     """Return head, or the one that a first driver would write."""
     if isinstance(found, Found):
-        return chain.decoded(found.body, layout.head)
+        return decoded(found.body, layout.head)
     return Head(pipeline=layout.pipeline, generation=1, owner="", settings=job.bound)

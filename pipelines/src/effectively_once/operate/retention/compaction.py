@@ -19,6 +19,7 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, ObjectStore, Step, body_of, create_once, run
+from effectively_once.ledger.segments import history
 from effectively_once.operate.retention.leftovers import follows
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks import manifest_span
@@ -190,7 +191,7 @@ def compact(job: Job, say: Say, *, yes: bool) -> None:
 def _records(layout: Layout, head: Head, bounds: Bounds) -> Step[list[EpochRecord]]:
     first, last = bounds
     segments = tuple(span for span in head.segments if span[0] <= last)
-    records = yield from chain.history(layout, head.model_copy(update={"segments": segments}), first)
+    records = yield from history(layout, head.model_copy(update={"segments": segments}), first)
     return [record for record in records if first <= record.epoch <= last]
 
 

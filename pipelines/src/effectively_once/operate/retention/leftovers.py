@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, segments
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
@@ -89,7 +89,7 @@ class View:
 
         """
         head = run(chain.read(layout), store)
-        records = run(chain.history(layout, head, head.floor), store)
+        records = run(segments.history(layout, head, head.floor), store)
         live = (delta.stored(layout) for delta in contents.live_deltas(records, head.floor))
         spans = (
             layout.span(kind, span.first, span.last, int(shard))
