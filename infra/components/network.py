@@ -14,7 +14,7 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from infra.components.release import FORCE, labels
 from infra.settings import Settings
-from infra.settings.model import Outside
+from infra.settings.pipeline import Outside
 from infra.values.network import ANYWHERE, OUR_LABEL, Egress, Pods, block
 
 DEFAULT_DENY: Final[dict[str, Any]] = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}

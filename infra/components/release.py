@@ -11,7 +11,7 @@ from pulumi_kubernetes.helm.v4 import Chart
 
 from infra.settings import Settings
 from infra.settings.exposure import exposed
-from infra.settings.model import Resources
+from infra.settings.resources import Resources
 from infra.values.common import Storage, Values
 
 CHARTS: Final = Path(__file__).resolve().parents[2] / "charts"

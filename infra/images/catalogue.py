@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra import templating
 from infra.images import packages, rootfs, wheels
-from infra.settings.model import JOB_IMAGE
+from infra.settings.images import JOB_IMAGE
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.jars import resolve_jars

@@ -4,7 +4,8 @@ Nothing in here imports anything else of ours.
 """
 
 from infra.settings.load import explain, images_from, load, read
-from infra.settings.model import Pipeline, Settings
+from infra.settings.pipeline import Pipeline
 from infra.settings.refused import SettingsError
+from infra.settings.settings import Settings
 
 __all__ = ["Pipeline", "Settings", "SettingsError", "explain", "images_from", "load", "read"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from infra.settings.model import Exposed, Settings
+from infra.settings.external_access import Exposed
+from infra.settings.settings import Settings
 
 LOOPBACK: Final = "127.0.0.1"
 NODE: Final = "{node}"

@@ -13,10 +13,13 @@ from pulumi.runtime.config import CONFIG, get_config, is_config_secret
 from pydantic import BaseModel, ValidationError
 
 from infra.settings.exposure import contradictions
-from infra.settings.model import JOB_IMAGE, PROJECT, Pipeline, Settings
+from infra.settings.images import JOB_IMAGE
+from infra.settings.pipeline import Pipeline
 from infra.settings.profiles import DEFAULT, PROFILES
 from infra.settings.refused import SettingsError
 from infra.settings.sealed import Where, sealed_values, set_apart
+from infra.settings.section import PROJECT
+from infra.settings.settings import Settings
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from infra.settings.model import PROJECT
 from infra.settings.refused import SettingsError
+from infra.settings.section import PROJECT
 
 Where = tuple[str | int, ...]
 """A value's key, and the way from there: `("pipelines", "clicks", "environment", "TOKEN")`."""

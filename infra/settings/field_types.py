@@ -1,0 +1,35 @@
+"""Types of fields, each with what is allowed in it."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+Label = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+Bucket = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+Endpoint = Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
+Bootstrap = Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
+SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*$")]
+Job = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")]
+Module = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Cidr = Annotated[str, AfterValidator(lambda text: str(ip_network(text)))]
+"""Addresses, as `10.0.0.0/8`."""
+NodePort = Annotated[int, Field(ge=30000, le=32767)]
+
+
+def _pinned(reference: str) -> str:
+    tag = reference.rpartition("/")[2].partition(":")[2]
+    if not tag or tag == "latest" or reference.split() != [reference]:
+        raise ValueError(
+            f"a reference with a digest, or a tag other than `latest`, is allowed, got {reference!r}: what runs is "
+            "pinned with every epoch"
+        )
+    return reference
+
+
+PinnedImage = Annotated[str, AfterValidator(_pinned)]

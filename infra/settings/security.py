@@ -1,0 +1,30 @@
+"""What is encrypted and asks for a login."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from infra.settings.section import Section
+
+
+class Security(Section):
+    """What is encrypted and asks for a login inside the cluster; off until it is named.
+
+    Attributes:
+        spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
+            for a password.
+        kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
+        object_store: keys for each pipeline, of its own folders in our object store alone.
+        rotation: raise it to have every derived secret, and every certificate, anew. Keys of the object store open it
+            until it is raised again.
+        authority: raise it by one to have them signed by another authority. The one before and the next are believed
+            with it, so that nodes of both numbers hear each other.
+    """
+
+    spark: bool = False
+    kafka: bool = False
+    object_store: bool = False
+    authority: Annotated[int, Field(ge=0)] = 0
+    rotation: Annotated[int, Field(ge=0)] = 0
