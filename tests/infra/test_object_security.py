@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate.create.create import EVENT_LOG
+from effectively_once.operate.create.bucket import EVENT_LOG
 from effectively_once.operate.grant_objects import Grants
 from infra.components import admission, object_security
 from infra.components.derived import KEY

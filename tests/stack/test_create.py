@@ -13,7 +13,8 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.sink_topics import SinkTopics
 from effectively_once.errors import AccessError, SinkError, SourceError, UnreachableError
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate.create.create import create, topics_of
+from effectively_once.operate.create.create import create
+from effectively_once.operate.create.topics import topics_of
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.pipeline.sinks import MESSAGE_BYTES

@@ -16,7 +16,7 @@ from effectively_once.operate import grant, grant_objects, life_cycle
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import place_of
 from effectively_once.operate.backup.restore import restore
-from effectively_once.operate.create import create
+from effectively_once.operate.create import create_command
 from effectively_once.operate.inspect import describe
 from effectively_once.operate.inspect.certificate import complete
 from effectively_once.operate.inspect.inspection_text import lines
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command, and return the exit code: that of the named error, or 0."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["create"]:
-        return create.main(arguments[1:])
+        return create_command.main(arguments[1:])
     if arguments[:1] == ["grant"]:
         return grant.main(arguments[1:])
     if arguments[:1] == ["grant-objects"]:

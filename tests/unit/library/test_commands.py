@@ -10,7 +10,7 @@ import pytest
 from effectively_once.__main__ import main
 from effectively_once.errors import SettingsError
 from effectively_once.operate.backup.backup_manifest import BackupError
-from effectively_once.operate.create import create
+from effectively_once.operate.create import create_command
 from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.settings import REQUIRED
 
@@ -29,7 +29,7 @@ def test_create_is_handed_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         given.extend(argv)
         return 7
 
-    monkeypatch.setattr(create, "main", taken)
+    monkeypatch.setattr(create_command, "main", taken)
     assert main(["create", "settings.json", "--replication", "3"]) == 7
     assert given == ["settings.json", "--replication", "3"]
 
@@ -37,7 +37,7 @@ def test_create_is_handed_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_arguments_of_the_process_are_taken_when_none_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the console script calls it."""
     monkeypatch.setattr("sys.argv", ["effectively-once", "create"])
-    monkeypatch.setattr(create, "main", len)
+    monkeypatch.setattr(create_command, "main", len)
     assert main() == 0
 
 

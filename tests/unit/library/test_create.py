@@ -14,18 +14,11 @@ from minio.error import S3Error
 
 from effectively_once import ToKafka
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
-from effectively_once.operate.create.create import (
-    EVENT_LOG,
-    Found,
-    NotYetError,
-    Topic,
-    main,
-    make_bucket,
-    step,
-    too_small,
-    topics_of,
-    until,
-)
+from effectively_once.operate.create.broker import step
+from effectively_once.operate.create.bucket import EVENT_LOG, make_bucket
+from effectively_once.operate.create.create_command import main
+from effectively_once.operate.create.topics import Found, Topic, too_small, topics_of
+from effectively_once.operate.create.wait import NotYetError, until
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.sinks import MESSAGE_BYTES, RECORD_BYTES
 from effectively_once_jobs.user_counts import pipeline

@@ -18,7 +18,7 @@ from effectively_once.__main__ import main
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate.create.create import topics_of
+from effectively_once.operate.create.topics import topics_of
 from effectively_once.operate.inspect.describe import lines
 from effectively_once.operate.inspect.description import Description
 from effectively_once.pipeline.columns import DEAD_LETTER

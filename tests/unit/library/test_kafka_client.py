@@ -19,7 +19,7 @@ from effectively_once.driver.sink_topics import SinkTopics
 from effectively_once.errors import AccessError, SettingsError, UnreachableError
 from effectively_once.kafka_client import Access, client_config, refusal
 from effectively_once.operate import grant
-from effectively_once.operate.create import create
+from effectively_once.operate.create import broker, wait
 from effectively_once.sinks.kafka_shard import unreachable
 from effectively_once.sources.kafka import KafkaSource
 from tests.settings import pipeline_settings
@@ -204,8 +204,8 @@ def test_a_cut_handshake_does_not_take_back_a_refusal(login: dict[str, str]) -> 
 
 
 def test_create_asks_again_after_a_handshake_that_was_cut_off() -> None:
-    with pytest.raises(create.NotYetError, match="reset by peer"):
-        create.KafkaCluster("k:9092")._fail(KafkaError(KafkaError._SSL, CUT_HANDSHAKES[0]), "topic orders")
+    with pytest.raises(wait.NotYetError, match="reset by peer"):
+        broker.KafkaCluster("k:9092")._fail(KafkaError(KafkaError._SSL, CUT_HANDSHAKES[0]), "topic orders")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def give_rights(folder: Path) -> None:
         lambda _: KafkaSource(NOBODY).topic_ids(),
         lambda _: SinkTopics(NOBODY, ["accepted"]).ids(),
         lambda _: broker_probe.asked(NOBODY, ["accepted"]),
-        lambda _: create.KafkaCluster(NOBODY.kafka_bootstrap).topics(["clicks.accepted"]),
+        lambda _: broker.KafkaCluster(NOBODY.kafka_bootstrap).topics(["clicks.accepted"]),
         give_rights,
     ],
     ids=["source", "sinks", "probe", "create", "grant"],
@@ -250,7 +250,7 @@ def test_whoever_asks_hears_what_its_client_was_told(
     for name, value in login.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(kafka_client, "_remember", refused)
-    monkeypatch.setattr(create, "REQUEST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(broker, "REQUEST_TIMEOUT_S", 0.3)
     monkeypatch.setattr(grant, "REQUEST_S", 0.3)
     with pytest.raises(AccessError, match="refuses its login"):
         ask(tmp_path)

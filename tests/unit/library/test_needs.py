@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError, UnreachableError
-from effectively_once.operate.create import create
-from effectively_once.operate.create.create import Found, Topic
+from effectively_once.operate.create import create, create_command
 from effectively_once.operate.create.needs import NOTHING, Needs, make_schema, needs_of, undeclared
+from effectively_once.operate.create.topics import Found, Topic
 from effectively_once.pipeline.sinks import RECORD_BYTES
 from effectively_once_jobs import fraud
 from effectively_once_jobs.user_counts import pipeline
@@ -119,9 +119,9 @@ def test_the_command_makes_sinks_of_a_declaration_alone(
 ) -> None:
     """Both get what they need."""
     done: list[Any] = []
-    monkeypatch.setattr(create, "create", lambda job, *, needs, **_: done.append((job.pipeline, needs)))
+    monkeypatch.setattr(create_command, "create", lambda job, *, needs, **_: done.append((job.pipeline, needs)))
     monkeypatch.setattr(
-        create, "create_needed", lambda _, needs, topics, **__: done.append((topics(RECORD_BYTES), needs))
+        create_command, "create_needed", lambda _, needs, topics, **__: done.append((topics(RECORD_BYTES), needs))
     )
     module.needs = of_three  # type: ignore[attr-defined]
     if declared:
@@ -130,7 +130,7 @@ def test_the_command_makes_sinks_of_a_declaration_alone(
     told = pipeline_settings(job=JOB).model_dump(mode="json")
     small.write_text(json.dumps(told))
     whole.write_text(json.dumps({**told, "pipeline": "p", "operators": 2}))
-    assert create.main([str(small), "--whole", str(whole), "--source-partitions", "4"]) == 0
+    assert create_command.main([str(small), "--whole", str(whole), "--source-partitions", "4"]) == 0
     ((what, needs),) = done
     assert needs == Needs(("p.1",))
     assert what == (pipeline if declared else [Topic(told["topic"], 4, source=True)])

@@ -1,0 +1,84 @@
+"""The topics of a pipeline as they have to be, and what is refused of those that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from effectively_once.driver.sink_topics import needed, refuse_expiring, refuse_small
+from effectively_once.errors import SinkError, SourceError
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.sinks import GROWTH, RECORD_BYTES
+from effectively_once.sinks.kafka_shard import ShardAddress
+from effectively_once.sources.statement import topic_of
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it has to be; `takes` is what its `max.message.bytes` is at least, where that matters."""
+
+    name: str
+    partitions: int
+    compacted: bool = False
+    source: bool = False
+    config: tuple[tuple[str, str], ...] = ()
+    takes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A topic as the broker describes it; `led` are the partitions that have a leader."""
+
+    partitions: int
+    led: frozenset[int]
+    cleanup_policy: str = "delete"
+    record_bytes: int = RECORD_BYTES
+
+
+def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
+    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
+    settings = job.settings
+    found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
+    if settings.sources:
+        found += [Topic(topic_of(settings.topic), 1, compacted=True, source=True)]
+    for sink in job.pipeline.kafka_sinks:
+        shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
+        found += [Topic(shard.topic, settings.shards, takes=needed(job.pipeline, sink))]
+        found += [Topic(shard.progress, settings.shards, compacted=True)]
+    return found
+
+
+def too_small(job: Job, record_bytes: int) -> Iterator[str]:
+    """Say which sinks may not take what a record of so many bytes becomes, and what happens to such a record."""
+    what = f"a record of topic {job.settings.topic} may have {record_bytes:,} bytes"
+    for sink in job.pipeline.kafka_sinks:
+        takes = needed(job.pipeline, sink)
+        if sink == DEAD_LETTER:
+            if record_bytes * 4 // 3 > takes:
+                yield f"{what}: of one that is refused and larger than {takes * 3 // 4:,} the dead letter has a digest"
+        elif record_bytes * GROWTH > takes:
+            yield f"{what}: one whose message in {sink} is larger than {takes:,}, its message_bytes_max, is refused"
+
+
+def refuse_other_shape(topic: Topic, found: Found) -> None:
+    """Refuse a topic that exists with another number of partitions, whose marks would expire, or that takes too little.
+
+    Raises:
+        SourceError: it is the source.
+        SinkError: it belongs to a sink.
+
+    """
+    error = SourceError if topic.source else SinkError
+    if found.partitions != topic.partitions:
+        raise error(
+            f"the topic exists with {found.partitions} partitions, asked for are {topic.partitions}",
+            f"topic {topic.name}",
+            "Ask for as many as it has, or give the pipeline another name."
+            if not topic.source
+            else "Ask for as many as it has, or read another topic.",
+        )
+    if topic.compacted:
+        refuse_expiring(topic.name, found.cleanup_policy)
+    if not topic.source:
+        refuse_small(topic.name, found.record_bytes, topic.takes)
