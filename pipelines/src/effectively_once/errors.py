@@ -119,3 +119,10 @@ class ControlError(PipelineError):
     """What an operator asks for cannot be read, was asked otherwise meanwhile, or did not come about in time."""
 
     exit_code = 72
+
+
+def one_line(error: BaseException) -> str:
+    """Say what an operator is told: the named error's own line, else the first line of whatever happened."""
+    if isinstance(error, PipelineError):
+        return f"{type(error).__name__}: {error}"
+    return f"the query failed: {str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}"

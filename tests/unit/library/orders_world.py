@@ -267,7 +267,7 @@ class WorldDriver:
         """Publish what the last epoch has left, before anything else is declared."""
         while (due := due_epoch.repair(self.held.head)) is not None:
             if due.is_rest:
-                # As `Driver._fresh`.
+                # As `Declarations.fresh`.
                 due = due.model_copy(update={"wheel_digest": self.wheel, "bytes_max": self.of.bytes_max})
             floor = self.live.floor(due)
             self.held = run(chain.declare(self.of.layout, self.held, due, None, floor), self.of.store)
@@ -295,7 +295,7 @@ class WorldDriver:
         return self.of.declared
 
     def finish(self, pinned: Declaration) -> None:
-        """Publish an epoch and record it, as `Driver._recover` does."""
+        """Publish an epoch and record it, as `Publisher.recover` does."""
         ranges = due_epoch.input_of(self.held.head, pinned)
         self.record(pinned, self.attempt(pinned, *ranges[self.of.topic]["0"]))
 

@@ -10,11 +10,13 @@ import pytest
 
 from effectively_once import Count, Pipeline, ToKafka, Windowed
 from effectively_once.driver import session
-from effectively_once.driver.driver import Driver
+from effectively_once.driver.epoch_job import EpochJob
+from effectively_once.driver.held_chain import HeldChain
 from effectively_once.epoch import rows
 from effectively_once.epoch.shard_step import EpochTask
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.held import Held
+from effectively_once.pipeline.job import Job
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from tests.settings import pipeline_settings
@@ -59,14 +61,14 @@ def attempted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[EpochTask], list[An
     monkeypatch.setattr(rows, "timely", timely)
     monkeypatch.setattr(rows, "in_shards", lambda _, given, __: given)
     monkeypatch.setattr(rows, "by_key", lambda given, _, __: given)
-    driver: Any = object.__new__(Driver)
-    driver.settings = pipeline_settings(pipeline=LAYOUT.pipeline, **PIPELINE.defaults)
-    driver.pipeline, driver.owner, driver._plan = PIPELINE, "owner", None
-    driver.windows = Windows(driver.settings.window_ms, driver.settings.lateness_ms)
-    driver._held = Held(Head(pipeline=LAYOUT.pipeline, generation=3, owner="owner", settings={}), "etag")
-    driver._live = LiveDeltas(LAYOUT, driver.windows, [record_of(declaration(epoch)) for epoch in range(RECORDED)], 0)
-    driver._concluded = lambda *_: SimpleNamespace()
-    driver._attempt(declaration(RECORDED), frame, measured=False)
+    store: Any = None
+    chain = HeldChain(LAYOUT, store)
+    chain.owner = "owner"
+    chain.held = Held(Head(pipeline=LAYOUT.pipeline, generation=3, owner="owner", settings={}), "etag")
+    made: Any = EpochJob(Job(PIPELINE, pipeline_settings(pipeline=LAYOUT.pipeline, **PIPELINE.defaults)), chain)
+    chain.live = LiveDeltas(LAYOUT, made.windows, [record_of(declaration(epoch)) for epoch in range(RECORDED)], 0)
+    made._concluded = lambda *_: SimpleNamespace()
+    made.attempt(declaration(RECORDED), frame, measured=False)
     assert frame.set == {session.BATCH_BYTES: session.UNMEASURED}
     return frame.tasks, judged
 

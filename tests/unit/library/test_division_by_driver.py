@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from effectively_once.driver import control
-from effectively_once.driver.driver import _owes_rows
+from effectively_once.driver.lineage import Lineage
 from effectively_once.epoch import rows
-from effectively_once.ledger import chain, interventions
+from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.declaration import SHARD_BYTES
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import SIZE, assert_exact
 from tests.unit.library.orders_world import MENDED, TOPIC, World
@@ -29,7 +27,7 @@ def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "judged", lambda _, frame: frame)
 
 
-def batch(number: int) -> Ranges:
+def batch(number: int) -> Any:
     return {TOPIC: {"0": (number * SIZE, (number + 1) * SIZE)}}
 
 
@@ -37,15 +35,8 @@ def reading(world: World) -> MemoryDriver:
     """Return a driver whose settings have the bound of the world, and that reads batches of Spark."""
     world.settings = world.settings.model_copy(update={"shard_bytes_max": BYTES})
     started = MemoryDriver(world)
-    started._checkpoint = SimpleNamespace(lineage="000001-abcd", ranges=lambda number, _: batch(number))  # type: ignore[assignment]
-    started._first, started._watch, started.stopping = {}, None, threading.Event()
-    started.control = SimpleNamespace(hold=lambda *_: control.Wish())  # type: ignore[assignment]
-    started.source = SimpleNamespace(  # type: ignore[assignment]
-        topic_ids=lambda: world.topic_ids,
-        same_topic=lambda *_: None,
-        within=lambda _: None,
-        between=lambda _, ranges: ranges,
-    )
+    checkpoint: Any = SimpleNamespace(lineage="000001-abcd", ranges=lambda number, _: batch(number))
+    started.batches.lineage = Lineage(checkpoint, {}, {})
     return started
 
 
@@ -53,8 +44,8 @@ def test_a_batch_is_published_in_parts_before_the_next_one_is_declared() -> None
     world = divided()
     started = reading(world)
     for number in range(BATCHES):
-        started._batch(batch(number), number)
-    started._record()
+        started.batches.batch(batch(number), number)
+    started.chain.record()
     assert_exact(world, BATCHES)
     parts = [record.repairs is not None for record in history(world)]
     assert parts == [False, True, True] * BATCHES
@@ -66,31 +57,31 @@ def test_a_batch_is_published_in_parts_before_the_next_one_is_declared() -> None
 def test_a_batch_that_spark_repeats_is_skipped_where_its_rest_is_taken() -> None:
     world = divided()
     started = reading(world)
-    started._batch(batch(0), 0)
+    started.batches.batch(batch(0), 0)
     published = len(started.read)
-    started._batch(batch(0), 0)
+    started.batches.batch(batch(0), 0)
     assert len(started.read) == published
 
 
 def test_a_driver_that_stops_between_two_parts_leaves_the_rest_to_the_next_one() -> None:
     world = divided()
     first = reading(world)
-    publish = first._publish
+    publish = first.publisher.publish
 
     def once(*given: Any, **how: Any) -> None:
         publish(*given, **how)
         first.stopping.set()
 
-    first._publish = once  # type: ignore[method-assign]
+    first.publisher.publish = once  # type: ignore[method-assign]
     with pytest.raises(InterruptedError):
-        first._batch(batch(0), 0)
-    first._record()
+        first.batches.batch(batch(0), 0)
+    first.chain.record()
     assert world.head.tail[-1].left
     second = reading(world)
     second.recover()
     for number in range(1, BATCHES):
-        second._batch(batch(number), number)
-    second._record()
+        second.batches.batch(batch(number), number)
+    second.chain.record()
     assert_exact(world, BATCHES)
 
 
@@ -98,9 +89,9 @@ def test_the_rest_is_declared_by_who_takes_it() -> None:
     """With its version, what that runs on, its bound, and the tables that it finds."""
     world = divided()
     first = reading(world)
-    first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
-    first._batch(batch(0), 0)
-    first._record()
+    first.publisher.publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
+    first.batches.batch(batch(0), 0)
+    first.chain.record()
     world.settings = world.settings.model_copy(update={"shard_bytes_max": SHARD_BYTES})
     second = MemoryDriver(world, MENDED)
     second.recover()
@@ -114,12 +105,12 @@ def test_the_rest_is_declared_by_who_takes_it() -> None:
 def test_a_rest_that_an_abandoned_epoch_leaves_once_more_is_owed() -> None:
     world = divided()
     first = reading(world)
-    first._publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
-    first._batch(batch(0), 0)
-    first._record()
+    first.publisher.publish_rest = lambda frame: None  # type: ignore[method-assign]  # noqa: ARG005
+    first.batches.batch(batch(0), 0)
+    first.chain.record()
     due = due_of(first.head)
-    held = run(chain.declare(world.layout, first._held, due, None, 0), world.store)
-    assert _owes_rows(run(interventions.abandon(world.layout, held), world.store).head)
+    held = run(chain.declare(world.layout, first.chain.held, due, None, 0), world.store)
+    assert due_epoch.owes_rows(run(interventions.abandon(world.layout, held), world.store).head)
 
 
 def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,14 +118,14 @@ def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch
     started = reading(world)
     drained: list[object] = []
     monkeypatch.setattr(control, "drained", lambda ranges, _: ranges == batch(0) or ranges[TOPIC]["0"] == (SIZE, SIZE))
-    started.control = SimpleNamespace(hold=lambda *_: control.Wish(), wish=lambda *_: "drain")  # type: ignore[assignment]
+    started.control.wish = lambda *_: "drain"  # type: ignore[method-assign,assignment]
     monkeypatch.setattr(control, "reached", lambda _: {TOPIC: {"0": (0, 0)}})
-    publish = started._publish
+    publish = started.publisher.publish
 
     def asked(*given: Any, **how: Any) -> None:
         publish(*given, **how)
         drained.append(started.drained())
 
-    started._publish = asked  # type: ignore[method-assign]
-    started._batch(batch(0), 0)
+    started.publisher.publish = asked  # type: ignore[method-assign]
+    started.batches.batch(batch(0), 0)
     assert drained == [None, None, "drain"]

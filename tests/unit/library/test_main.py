@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,7 +104,7 @@ def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[Base
         if (error := head.pop(0)) is not None:
             raise error
 
-    monkeypatch.setattr(driver, "_still_ours", still_ours)
+    driver.chain = SimpleNamespace(still_ours=still_ours)  # type: ignore[assignment]
     monkeypatch.setattr("effectively_once.driver.driver.time.monotonic", lambda: now_s[0])
     return driver
 

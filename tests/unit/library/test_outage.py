@@ -101,7 +101,9 @@ class Named(Driver):
 
     def __init__(self, plan: Any = None, ours: PipelineError | None = None) -> None:
         self.settings = pipeline_settings(s3_endpoint=STORE, kafka_bootstrap=BROKER)
-        self.failure, self._plan, self._ours = None, plan, ours
+        self.failure, self._ours = None, ours
+        self.epoch_job: Any = SimpleNamespace(plan=plan)
+        self.chain: Any = SimpleNamespace(still_ours=self._still_ours)
 
     def _still_ours(self) -> None:
         if self._ours is not None:

@@ -17,6 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from effectively_once.driver import driver as driver_module
+from effectively_once.driver import held_chain
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.provenance import provenance_of
 from effectively_once.driver.version import LIBRARY, package_digest, package_digests
@@ -110,7 +111,7 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver that finds everything in order, on no server."""
     held: Any = SimpleNamespace(head=SimpleNamespace(generation=3))
     monkeypatch.setattr(driver_module, "Preflight", lambda *_: Mock(warnings=lambda: [], surroundings=dict))
-    monkeypatch.setattr(driver_module, "run", lambda *_: held)
+    monkeypatch.setattr(held_chain, "run", lambda *_: held)
     for name in ("S3ObjectStore", "KafkaSource", "Metrics"):
         monkeypatch.setattr(driver_module, name, Mock())
     return Driver(Job(pipeline, pipeline_settings()), "wheel")

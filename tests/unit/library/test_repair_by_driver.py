@@ -10,11 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once.driver import control
+from effectively_once.driver import control, driver
+from effectively_once.driver.batches import Batches
 from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.driver.declarations import Declarations
 from effectively_once.driver.driver import Driver
+from effectively_once.driver.epoch_job import EpochJob
+from effectively_once.driver.held_chain import HeldChain
 from effectively_once.driver.input_watch import InputWatch
+from effectively_once.driver.lineage import lineage_of
 from effectively_once.driver.metrics import Metrics
+from effectively_once.driver.publisher import Publisher
 from effectively_once.epoch import rows
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import SourceError, VersionError
@@ -34,25 +40,41 @@ class MemoryDriver(Driver):
 
     def __init__(self, world: World, wheel: str = OLD) -> None:
         self._inner = world.driver(wheel)
-        self.of, self.job = world, SimpleNamespace(digest="c" * 32)  # type: ignore[assignment]
+        self.of, self.failure, self._watch = world, None, None
+        job: Any = SimpleNamespace(digest="c" * 32, settings=world.settings, pipeline=world.pipeline)
         self.settings, self.pipeline, self.wheel_digest = world.settings, world.pipeline, wheel
         self.runtime = {"spark": wheel[:3]}
-        self.layout, self.store, self.owner = world.layout, world.store, self._inner.held.head.owner  # type: ignore[assignment]
-        self.metrics, self._plan, self._published = Metrics(world.layout.pipeline), None, None
-        self._held, self._live = self._inner.held, self._inner.live
-        self._tables = SimpleNamespace(tried=lambda: world.tried)  # type: ignore[assignment]
+        self.layout, self.store = world.layout, world.store  # type: ignore[assignment]
+        self.metrics, self.stopping = Metrics(world.layout.pipeline), threading.Event()
+        wishes: Any = SimpleNamespace(hold=lambda *_: control.Wish())
         self.read: list[Any] = []
         self.measured: list[bool] = []
         self.failures: list[Exception] = []
         first = {"0": 0, "1": 0}
-        self.source = SimpleNamespace(between=lambda _, ranges: ranges, first_offsets=lambda: first)  # type: ignore[assignment]
+        source: Any = SimpleNamespace(
+            between=lambda _, ranges: ranges,
+            first_offsets=lambda: first,
+            topic_ids=lambda: world.topic_ids,
+            same_topic=lambda *_: None,
+            within=lambda _: None,
+        )
+        self.job, self.source, self.control = job, source, wishes
+        self.chain = HeldChain(self.layout, self.store)
+        self.chain.owner = self._inner.held.head.owner
+        self.chain.held, self.chain.live = self._inner.held, self._inner.live
+        self.epoch_job = EpochJob(self.job, self.chain)
+        self.epoch_job.attempt = self.attempt  # type: ignore[method-assign]
+        declarations = Declarations(self.job, self.source, None, wheel_digest=wheel, runtime=self.runtime)
+        declarations.tables = SimpleNamespace(tried=lambda: world.tried)  # type: ignore[assignment]
+        self.publisher = Publisher(declarations, self.epoch_job, self.metrics, self.stopping)
+        self.batches = Batches(self.publisher, self.control, self.stopping)
 
-    def _attempt(self, declaration: Declaration, frame: Any, *, measured: bool) -> Any:
+    def attempt(self, declaration: Declaration, frame: Any, *, measured: bool) -> Any:
         self.measured.append(measured)
         if self.failures:
             raise self.failures.pop()
         self.read.append(frame[TOPIC]["0"])
-        self._inner.held = self._held
+        self._inner.held = self.chain.held
         told: pa.Table = self._inner.attempt(declaration, *frame[TOPIC]["0"])
         summary, generation = Summary.of(told), self.head.generation
         summary.publish_files(self.pipeline, told, declaration, generation, self.of.manifests)
@@ -61,8 +83,8 @@ class MemoryDriver(Driver):
     def recover(self) -> None:
         """What `start` does before its query."""
         if self.head.declared is not None:
-            self._recover(self.head.declared, SPARK)
-        self._repair(SPARK)
+            self.publisher.recover(self.head.declared, SPARK)
+        self.publisher.repair(SPARK)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +111,7 @@ def test_a_driver_that_starts_between_the_two_goes_on_there(declared: bool) -> N
     world = broken(2)
     world.repair()
     first = MemoryDriver(world)
-    first._recover(world.declared, SPARK)
+    first.publisher.recover(world.declared, SPARK)
     if declared:
         inner = world.driver()
         due = due_of(inner.held.head)
@@ -102,7 +124,7 @@ def test_another_version_than_the_one_that_finished_it_does_not_repair_it() -> N
     """Which rows are of which shard must not change in between."""
     world = broken(2)
     world.repair()
-    MemoryDriver(world)._recover(world.declared, SPARK)
+    MemoryDriver(world).publisher.recover(world.declared, SPARK)
     before = world.head
     with pytest.raises(VersionError, match=f"epoch {HIT + 1} was declared by wheel {OLD[:12]}, this is wheel"):
         MemoryDriver(world, MENDED)
@@ -113,11 +135,11 @@ def test_a_pipeline_is_not_drained_before_it_is_repaired(monkeypatch: pytest.Mon
     world = broken(2)
     world.repair()
     started = MemoryDriver(world)
-    started._recover(world.declared, SPARK)
+    started.publisher.recover(world.declared, SPARK)
     started.control = SimpleNamespace(wish=lambda *_: "drain")  # type: ignore[assignment]
     monkeypatch.setattr(control, "drained", lambda *_: True)
     assert started.drained() is None
-    started._repair(SPARK)
+    started.publisher.repair(SPARK)
     assert started.drained() == "drain"  # type: ignore[comparison-overlap]
 
 
@@ -137,14 +159,13 @@ def test_a_start_finishes_the_declared_epoch_before_it_looks_for_more(monkeypatc
     world = broken(2, part=lambda _, rows: rows)
     span = world.declared.ranges[TOPIC]["0"]
 
-    def look(_: Driver) -> None:
+    def look(*_: Any) -> None:
         raise AsksSparkError
 
     monkeypatch.setattr(rows, "check", lambda *_: None)
-    monkeypatch.setattr(MemoryDriver, "_lineage", look)
+    monkeypatch.setattr(driver, "lineage_of", look)
     monkeypatch.setattr(InputWatch, "start", lambda *_: None)
     started = MemoryDriver(world)
-    started.stopping, started._watch = threading.Event(), None
     with pytest.raises(AsksSparkError):
         started.start(SPARK)
     assert started.read == [span]
@@ -158,8 +179,8 @@ def test_without_its_checkpoint_a_driver_goes_on_where_the_chain_ends(monkeypatc
     started.recover()
     monkeypatch.setattr(Checkpoint, "fits", lambda *_: False)
     monkeypatch.setattr(Checkpoint, "folder", lambda _: "a folder")
-    starting, _ = started._lineage()
-    assert starting == {TOPIC: {"0": world.head.tail[-1].ranges[TOPIC]["0"][1], "1": 0}}
+    lineage = lineage_of(started.chain, started.source, TOPIC)
+    assert lineage.starting == {TOPIC: {"0": world.head.tail[-1].ranges[TOPIC]["0"][1], "1": 0}}
 
 
 def test_a_repeat_measures_the_batches_of_its_rows() -> None:
@@ -168,7 +189,8 @@ def test_a_repeat_measures_the_batches_of_its_rows() -> None:
     world.repair()
     started = MemoryDriver(world)
     started.failures = [RuntimeError("OversizedAllocationException")]
-    started._publish(world.declared, world.declared.ranges, repeat=False)
+    frame: Any = world.declared.ranges
+    started.publisher.publish(world.declared, frame, repeat=False)
     assert started.measured == [False, True]
     again = MemoryDriver(world)
     again.recover()
@@ -179,10 +201,14 @@ def planning(world: World, within: Callable[[Ranges], object]) -> MemoryDriver:
     """Return a driver that is about to declare a batch of Spark; `within` is what its source says to ranges."""
     started = MemoryDriver(world)
     started.recover()
-    started._checkpoint = SimpleNamespace(lineage="000002-new")  # type: ignore[assignment]
-    started._watch = None
-    started.source = SimpleNamespace(topic_ids=dict, same_topic=lambda *_: None, within=within)  # type: ignore[assignment]
+    started.source.within = within  # type: ignore[method-assign,assignment]
     return started
+
+
+def declare(started: MemoryDriver, ranges: Ranges) -> Declaration:
+    """Declare the epoch that a batch of Spark becomes."""
+    new = started.publisher.declarations.of_batch(started.head, ranges, "000002-new", 0)
+    return started.publisher.pin(new, started.head)
 
 
 def test_ranges_beyond_what_is_committed_are_not_declared() -> None:
@@ -194,7 +220,7 @@ def test_ranges_beyond_what_is_committed_are_not_declared() -> None:
     started = planning(broken(2, part=lambda _, rows: rows), refuse)
     end = started.head.tail[-1].ranges[TOPIC]["0"][1]
     with pytest.raises(SourceError, match=rf"\({end}, {end + 5}\) is beyond"):
-        started._declare(started.head, {TOPIC: {"0": (end, end + 5)}}, 0)
+        declare(started, {TOPIC: {"0": (end, end + 5)}})
     assert started.of.head.declared is None
 
 
@@ -202,6 +228,6 @@ def test_of_a_batch_without_records_a_driver_publishes_what_head_states() -> Non
     """Nobody gave it up: it closes windows."""
     started = planning(broken(2, part=lambda _, rows: rows), lambda _: None)
     end = started.head.tail[-1].ranges[TOPIC]["0"][1]
-    pinned = started._declare(started.head, {TOPIC: {"0": (end, end)}}, 0)
+    pinned = declare(started, {TOPIC: {"0": (end, end)}})
     assert (pinned.reads_nothing, pinned.is_abandoned) == (True, False)
     assert pinned == started.of.head.declared

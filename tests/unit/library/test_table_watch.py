@@ -21,7 +21,7 @@ from effectively_once.sinks.constraints import Added, AskedTable
 from tests.settings import pipeline_settings
 from tests.unit.library.broken_epochs import broken
 from tests.unit.library.orders_world import TOPIC
-from tests.unit.library.test_repair_by_driver import planning
+from tests.unit.library.test_repair_by_driver import declare, planning
 
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
 ORDERS = Pipeline(
@@ -166,7 +166,7 @@ def test_a_driver_pins_for_each_epoch_what_it_finds_then() -> None:
     started = planning(world, lambda _: None)
     end = started.head.tail[-1].ranges[TOPIC]["0"][1]
     world.tried = ("orders",)
-    assert started._declare(started.head, {TOPIC: {"0": (end, end + 5)}}, 0).tried == ("orders",)
+    assert declare(started, {TOPIC: {"0": (end, end + 5)}}).tried == ("orders",)
 
 
 def test_what_is_refused_is_refused_before_anything_is_declared() -> None:
@@ -177,7 +177,7 @@ def test_what_is_refused_is_refused_before_anything_is_declared() -> None:
     def refuse() -> tuple[str, ...]:
         raise SinkError("no trial of its rows can tell", "table shop.orders", "Drop it.")
 
-    started._tables.tried = refuse  # type: ignore[method-assign]
+    started.publisher.declarations.tables.tried = refuse  # type: ignore[method-assign]
     with pytest.raises(SinkError):
-        started._declare(started.head, {TOPIC: {"0": (end, end + 5)}}, 0)
+        declare(started, {TOPIC: {"0": (end, end + 5)}})
     assert world.head.declared is None

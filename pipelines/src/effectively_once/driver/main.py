@@ -14,12 +14,12 @@ from typing import Any
 import structlog
 
 from effectively_once.driver.control import stopped_line
-from effectively_once.driver.driver import Driver, one_line
+from effectively_once.driver.driver import Driver
 from effectively_once.driver.runtime import runtime_of
 from effectively_once.driver.session import session
 from effectively_once.driver.version import code_digest
 from effectively_once.driver.worker_errors import named_error
-from effectively_once.errors import ControlError, PipelineError, SettingsError
+from effectively_once.errors import ControlError, PipelineError, SettingsError, one_line
 from effectively_once.pipeline.job import job_of
 from effectively_once.pipeline.pipeline import Pipeline
 

@@ -14,6 +14,12 @@ def due(head: Head) -> Declaration | None:
     return head.declared or repair(head)
 
 
+def owes_rows(head: Head) -> bool:
+    """Whether the chain has to take rows that were left, or is about to."""
+    first = due(head)
+    return first is not None and (first.repairs is not None or first.leaves_again)
+
+
 def repair(head: Head) -> Declaration | None:
     """Return the declaration that has to come next where the last epoch left rows of its input; else None.
 

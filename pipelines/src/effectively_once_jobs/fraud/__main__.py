@@ -10,10 +10,9 @@ import threading
 import traceback
 from pathlib import Path
 
-from effectively_once.driver.driver import one_line
 from effectively_once.driver.main import SPARK_CONF, UNNAMED
 from effectively_once.driver.session import session
-from effectively_once.errors import PipelineError, SettingsError
+from effectively_once.errors import PipelineError, SettingsError, one_line
 from effectively_once.progress import announce
 from effectively_once_jobs.fraud.roles import supervise
 from effectively_once_jobs.fraud.settings import load

@@ -12,10 +12,9 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from effectively_once.driver.driver import one_line
 from effectively_once.driver.main import UNNAMED
 from effectively_once.driver.worker_errors import named_error
-from effectively_once.errors import PipelineError
+from effectively_once.errors import PipelineError, one_line
 from effectively_once.pipeline.job import job_of
 from effectively_once_jobs.reconcile.difference import total
 from effectively_once_jobs.reconcile.run import reconciled

@@ -19,8 +19,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from effectively_once.driver.driver import one_line
-from effectively_once.errors import PipelineError, UnreachableError
+from effectively_once.errors import PipelineError, UnreachableError, one_line
 from effectively_once.ledger.objects import Put, Written
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.progress import announce

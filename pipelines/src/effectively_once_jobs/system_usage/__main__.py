@@ -10,12 +10,11 @@ import threading
 import traceback
 from pathlib import Path
 
-from effectively_once.driver.driver import one_line
 from effectively_once.driver.main import SPARK_CONF, UNNAMED
 from effectively_once.driver.main import run as run_pipeline
 from effectively_once.driver.session import session
 from effectively_once.driver.worker_errors import named_error
-from effectively_once.errors import PipelineError, SettingsError
+from effectively_once.errors import PipelineError, SettingsError, one_line
 from effectively_once.progress import announce
 from effectively_once_jobs.system_usage import acknowledged, declared, in_batches
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, EXACTLY_ONCE, UsageSettings, load

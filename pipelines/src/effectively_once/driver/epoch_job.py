@@ -1,0 +1,85 @@
+"""The job of an epoch on Spark: from its rows to what each shard published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from effectively_once import points
+from effectively_once.driver.held_chain import HeldChain
+from effectively_once.driver.session import measure_batches
+from effectively_once.driver.stateful_plan import StatefulPlan
+from effectively_once.epoch import epoch, refusals, rows
+from effectively_once.epoch.shard_step import EpochTask
+from effectively_once.epoch.stateful_step import Errand
+from effectively_once.epoch.summary import Beside, Summary
+from effectively_once.ledger.declaration import Declaration
+from effectively_once.ledger.epoch_record import EpochRecord
+from effectively_once.pipeline.job import Job
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.state import windows
+from effectively_once.state.lateness import Windows
+
+
+class EpochJob:
+    """Runs the epochs of one driver, an attempt at a time.
+
+    Attributes:
+        plan: of a pipeline with Spark's own state, since its query is made; None for every other.
+
+    """
+
+    def __init__(self, job: Job, chain: HeldChain) -> None:
+        self.settings, self.pipeline, self.chain = job.settings, job.pipeline, chain
+        self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
+        self.plan: StatefulPlan | None = None
+
+    def attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> tuple[EpochRecord, bool]:
+        """One run of an epoch's job, and the totals after it; whether some of it had been published before."""
+        pipeline, shards = self.pipeline, self.settings.shards
+        measure_batches(frame.sparkSession, measured=measured)
+        named = self.chain.live.named()
+        task = EpochTask(pipeline, self.settings, declaration, self.chain.head.generation, self.chain.owner, named)
+        if self.plan is not None:
+            return self._attempt_with_state(self.plan, task, frame)
+        values = refusals.keeps_values(pipeline, declaration.tried)
+        timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms, values=values)
+        columns = epoch.ddl(epoch.between(pipeline))
+        # Pinned in a default argument: the closure must not drag the driver object to the executors.
+        steps = rows.in_shards(pipeline, timely, shards).mapInArrow(
+            lambda batches, task=task: epoch.dedup(task, batches), columns
+        )
+        if pipeline.windows:
+            steps = rows.by_key(steps, windows.KEY, shards).mapInArrow(
+                lambda batches, task=task: epoch.aggregate(task, batches), columns
+            )
+        return self._concluded(declaration, steps.toArrow())
+
+    def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> tuple[EpochRecord, bool]:
+        """Run the batch of Spark once: first step, the author's operators, results published (`attempt`)."""
+        pipeline, pinned, shards = self.pipeline, task.declaration, self.settings.shards
+        assert pipeline.stateful is not None  # noqa: S101 - there is a plan
+        plan.hand(Errand(pinned, task.generation, task.owner, task.named))
+        # The function got the rows of its task with the plan; results need no state.
+        results = replace(task, named={})
+        found = (
+            rows.by_key(frame, f"`{pipeline.stateful.by}`", shards)
+            .mapInArrow(lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline)))
+            .toArrow()
+        )
+        plan.refuse_dropped(pinned.epoch)
+        return self._concluded(pinned, found, plan.notes(pinned.epoch))
+
+    def _concluded(self, pinned: Declaration, found: pa.Table, beside: Beside = ((), ())) -> tuple[EpochRecord, bool]:
+        """What its tasks told, by rows and beside them; files are made visible here, for all shards at once."""
+        pipeline, generation = self.pipeline, self.chain.head.generation
+        points.reach("job_done", epoch=pinned.epoch)
+        summary = Summary.of(found, beside)
+        summary.require_every_offset(pinned, dense=self.settings.dense_offsets)
+        summary.publish_files(pipeline, found, pinned, generation, self._files)
+        return summary.record(pinned, generation, pipeline, self.settings.shards), summary.repeated
+
+    def _files(self, name: str) -> ManifestSink:
+        return ManifestSink(self.chain.store, self.chain.layout, name)
