@@ -28,8 +28,9 @@ from pyspark.sql import SparkSession
 
 from effectively_once.declared import WHOLE, Kind, none_or, one_of, refuse_other, require
 from effectively_once.epoch import epoch, rows
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.publishable import YEARS_US
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.ledger import digest

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from effectively_once.epoch import epoch
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import DIGESTED, empty
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import InputError
 from effectively_once.ledger.rows import Rows
 from effectively_once.progress import VARIABLE

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from effectively_once import Count, Max, Min, Pipeline, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.epoch import epoch, whole_input
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import empty
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.publish import Published
 from effectively_once.state.deltas import Named

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from effectively_once import Count, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.epoch import epoch
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import empty
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.epoch.summary import Summary
 from effectively_once.ledger import chain, digest, due_epoch, pinned_version, segments
 from effectively_once.ledger.declaration import Declaration

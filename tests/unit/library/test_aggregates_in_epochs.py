@@ -31,7 +31,7 @@ from effectively_once import (
     ToTable,
     Windowed,
 )
-from effectively_once.epoch import shard_step
+from effectively_once.epoch import shard_state
 from effectively_once.errors import StaleDriverError
 from effectively_once.ledger import due_epoch, segments
 from effectively_once.ledger.objects import run
@@ -90,7 +90,7 @@ def records(seed: int = 1) -> list[Record]:
 
 def forget() -> None:
     """Let workers know nothing: the next one folds the deltas that the chain names anew."""
-    shard_step._folder.cache_clear()
+    shard_state._folder.cache_clear()
 
 
 def shown(of: World) -> dict[str, Counter[str]]:

@@ -13,7 +13,7 @@ from effectively_once.driver import session
 from effectively_once.driver.epoch_job import EpochJob
 from effectively_once.driver.held_chain import HeldChain
 from effectively_once.epoch import rows
-from effectively_once.epoch.shard_step import EpochTask
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.held import Held
 from effectively_once.pipeline.job import Job

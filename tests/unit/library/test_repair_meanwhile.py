@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
-from effectively_once.epoch import shard_step
+from effectively_once.epoch import shard_state
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
@@ -36,7 +36,7 @@ class BrokenOffError(Exception):
 
 def finish(world: World) -> None:
     """Run a driver to the end of the input, in other processes than those of before: state is read from the chain."""
-    shard_step._folder.cache_clear()
+    shard_state._folder.cache_clear()
     driver = world.driver()
     driver.start()
     while driver.held.head.tail[-1].ranges[world.topic]["0"][1] < len(world.records):

@@ -11,8 +11,9 @@ import pytest
 
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.epoch import epoch, task_token
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import empty
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import EndedTaskError
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.publish import Published

@@ -12,7 +12,7 @@ from effectively_once.driver.held_chain import HeldChain
 from effectively_once.driver.session import measure_batches
 from effectively_once.driver.stateful_plan import StatefulPlan
 from effectively_once.epoch import epoch, refusals, rows
-from effectively_once.epoch.shard_step import EpochTask
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.stateful_step import Errand
 from effectively_once.epoch.summary import Beside, Summary
 from effectively_once.ledger.declaration import Declaration

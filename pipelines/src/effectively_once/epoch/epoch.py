@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from effectively_once import long_texts
 from effectively_once.epoch import division, refusals, rows, too_large
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.messages import dead_letters, messages
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.ledger.clock import Times
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
@@ -96,7 +97,7 @@ def whole(step: ShardStep, batches: Batches) -> pa.Table:
 def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
     """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
     task, pipeline = step.task, step.task.pipeline
-    known = step.catalog() if pipeline.ids == "attached" else None
+    known = step.state.catalog() if pipeline.ids == "attached" else None
     tried, refused = None, refusals.Refusals({}, {})
     if task.declaration.tried:
         # Before ids are decided: that of a refused row stays unknown, so it may come again, mended.
@@ -134,7 +135,7 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
 def _excess_ms(step: ShardStep, known: catalog.Catalog) -> int | None:
     """Return up to which time a catalog holds too much. Most are too small for that to be counted."""
     small = len(known) <= step.task.settings.held_rows_max
-    return None if small else step.excess_ms(known.held(step.task.front_ms))
+    return None if small else step.state.excess_ms(known.held(step.task.front_ms))
 
 
 def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
@@ -197,7 +198,7 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
         values = pipeline.accumulators(each)
         mine = _of(pipeline, each, partial.filter(pc.equal(partial["of"], each.name)))
         delta = long_texts.ordered(windows.grouped(mine, windows.merges(values)), windows.GROUP)
-        before = step.window_state(each)
+        before = step.state.window_state(each)
         step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, values))
         held.update(before.held(pinned.watermark_ms, step.task.front_ms))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
@@ -207,7 +208,7 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
         if each.totals is not None:
             yield from _carried(pipeline, "total", each, totals(pipeline, each, final))
         step.merge(each.name, windows.canonical)
-    yield from _told(pipeline, step.summary(excess_ms=step.excess_ms(held)))
+    yield from _told(pipeline, step.summary(excess_ms=step.state.excess_ms(held)))
 
 
 def totals(pipeline: Pipeline, each: Windowed, final: pa.Table) -> pa.Table:

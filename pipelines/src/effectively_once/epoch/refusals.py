@@ -199,7 +199,7 @@ def _closing(step: ShardStep, each: Windowed) -> tuple[pa.Table, int]:
     watermarks = pinned.previous_watermark_ms, pinned.watermark_ms
     if watermarks[0] == watermarks[1]:
         return windows.schema(pipeline.accumulators(each)).empty_table(), 0
-    final = step.window_state(each).final(*watermarks)
+    final = step.state.window_state(each).final(*watermarks)
     results, impossible = windows.final_of(final, pipeline.accumulators(each))
     return results, len(impossible)
 

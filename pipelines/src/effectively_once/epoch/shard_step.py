@@ -6,8 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,66 +15,24 @@ from pyspark import TaskContext
 
 from effectively_once import long_texts, points
 from effectively_once.epoch import message_bytes, publishable, recorded, task_token, whole_input
+from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.publishing import open_sink
+from effectively_once.epoch.shard_state import ShardState
 from effectively_once.errors import ChainError, InputError, StaleDriverError
 from effectively_once.ledger import chain
-from effectively_once.ledger.declaration import Declaration
-from effectively_once.ledger.delta import Delta, Span
-from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.rows import Rows
-from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.recorded_step import RecordedStep
-from effectively_once.pipeline.settings import PipelineSettings
-from effectively_once.pipeline.windows import Windowed
 from effectively_once.progress import announce
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published, Sink
-from effectively_once.state import catalog, deltas, held, merge
-from effectively_once.state import windows as state
-from effectively_once.state.lateness import Windows
+from effectively_once.state import deltas
 from effectively_once.store import object_store
 
 Confirm = Callable[[], None]
 """Raises EndedTaskError where the task has ended that this step belongs to."""
 Opened = Callable[[str, int, Callable[[str], None]], Sink[Any]]
 """Sink of a name and shard, which tells its steps to a function."""
-
-
-@dataclass(frozen=True)
-class EpochTask:
-    """What a task of an epoch is given. Everything is pinned by the chain; nothing is looked up by listing."""
-
-    pipeline: Pipeline
-    settings: PipelineSettings
-    declaration: Declaration
-    generation: int
-    owner: str
-    named: Mapping[str, Mapping[int, list[deltas.Named]]]
-
-    @property
-    def layout(self) -> Layout:
-        """Object names."""
-        return Layout(self.settings.pipeline)
-
-    @property
-    def front_ms(self) -> int | None:
-        """Where time would be if nobody was waited for; None where it goes by the largest time seen anyway."""
-        clock = self.declaration.clock
-        return None if clock is None else clock.front_ms
-
-    @property
-    def windows(self) -> Windows:
-        """The windows of the pipeline."""
-        return Windows(self.settings.window_ms, self.settings.lateness_ms)
-
-    def where(self, step: str, shard: int) -> str:
-        """Name a step of a shard, for messages."""
-        return f"pipeline {self.settings.pipeline}, epoch {self.declaration.epoch}, step {step!r}, shard {shard}"
-
-    def deltas_of(self, kind: str, shard: int) -> list[deltas.Named]:
-        """Return the live deltas of a shard, oldest first."""
-        return self.named.get(kind, {}).get(shard, [])
 
 
 class ShardStep:
@@ -106,10 +62,9 @@ class ShardStep:
     ) -> None:
         self.task, self.step, self.shard, self.attempt = task, step, shard, attempt
         self.store, self._opened, self.confirm = store, opened, confirm
+        self.state = ShardState(task, shard, store)
         self.sinks: dict[str, Rows] = {}
         self.files: dict[str, StagedFile] = {}
-        self.deltas: dict[str, Delta] = {}
-        self.merged: dict[str, Span] = {}
         self.repeated = attempt > 0
         self.ms: dict[str, int] = {}
         self._lap_s = time.perf_counter()
@@ -167,42 +122,12 @@ class ShardStep:
         """Come by a named point of the protocol."""
         points.reach(point, epoch=self.task.declaration.epoch, shard=self.shard, sink=sink)
 
-    def catalog(self) -> catalog.Catalog:
-        """Return the ids that are known before this epoch, without those that its watermark let go."""
-        windows = self.task.windows
-        known = self._folded(catalog.KIND, catalog.canonical, lambda: catalog.Catalog(windows))
-        known.expire(self.task.declaration.watermark_ms)
-        return known
-
-    def window_state(self, windowed: Windowed) -> state.WindowState:
-        """Return the windows that are open before this epoch, those that it closes among them."""
-        windows = self.task.windows
-        values = self.task.pipeline.accumulators(windowed)
-        fresh = lambda: state.WindowState(windows, values)  # noqa: E731
-        found = self._folded(windowed.name, state.canonical, fresh)
-        found.expire(self.task.declaration.previous_watermark_ms)
-        return found
-
-    def excess_ms(self, rows: Mapping[int, int]) -> int | None:
-        """Return up to which time this shard holds too much for those who are behind; None where it does not.
-
-        Args:
-            rows: those that are held, by the start of their window (ms since 1970).
-
-        """
-        return held.excess_ms(rows, self.task.windows, self.task.settings.held_rows_max)
-
     def decide(
         self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str, largest: int | None = None
     ) -> None:
         """Write the delta that is this shard's decision; `largest` is what `Folded` says."""
         self.confirm()
-        log, epoch = self._log(kind, canonical), self.task.declaration.epoch
-        delta = log.write(epoch, table)
-        if delta.rows:
-            delta = delta.model_copy(update={"largest": largest})
-        self.deltas[kind] = delta
-        _folder().wrote(log, epoch, delta.digest, table)
+        self.state.write(kind, canonical, table, largest)
         self.lap(kind)
         self.announce(point)
 
@@ -263,17 +188,15 @@ class ShardStep:
 
     def merge(self, kind: str, canonical: deltas.Canonical) -> None:
         """Merge older deltas where enough of them are there; last of all, nobody waits for it but the next epoch."""
-        span = merge.merged(self._log(kind, canonical), self.task.deltas_of(kind, self.shard))
-        if span is not None:
-            self.merged[kind] = span
+        if self.state.merge(kind, canonical):
             self.lap("merge")
 
     def summary(self, **counts: Any) -> dict[str, Any]:
         """Return the row that tells the driver what this shard did."""
         told = {
             "sinks": _dumped(self.sinks),
-            "deltas": _dumped(self.deltas),
-            "merged": _dumped(self.merged),
+            "deltas": _dumped(self.state.deltas),
+            "merged": _dumped(self.state.merged),
             "files": _dumped(self.files),
             "repeated": self.repeated,
             "ms": self.ms,
@@ -301,16 +224,6 @@ class ShardStep:
         keys = (rows["offset"], rows["partition"], pc.index_in(rows["topic"], topics))
         return long_texts.taken(rows, np.lexsort([key.to_numpy() for key in keys]))
 
-    def _log(self, kind: str, canonical: deltas.Canonical) -> deltas.ShardDeltas:
-        small = deltas.INLINE_BYTES // self.task.settings.shards
-        return deltas.ShardDeltas(
-            self.store, self.task.layout, kind, self.shard, canonical, small, self.task.declaration.decides
-        )
-
-    def _folded(self, kind: str, canonical: deltas.Canonical, fresh: Callable[[], deltas.S]) -> deltas.S:
-        named = self.task.deltas_of(kind, self.shard)
-        return _folder().state(self._log(kind, canonical), fresh, named, self.task.declaration.epoch)
-
     def _still_ours(self) -> None:
         """Look at head before a repeated attempt.
 
@@ -327,9 +240,3 @@ class ShardStep:
 
 def _dumped(by_name: Mapping[str, Rows]) -> dict[str, dict[str, Any]]:
     return {name: rows.model_dump() for name, rows in by_name.items()}
-
-
-@lru_cache(maxsize=1)
-def _folder() -> deltas.Folder:
-    """One per Python worker: state stays folded between epochs."""
-    return deltas.Folder()

@@ -22,7 +22,8 @@ from pyspark import TaskContext
 
 from effectively_once import long_texts
 from effectively_once.epoch import as_shown, epoch, rows
-from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.epoch_task import EpochTask
+from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import StepError
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta

@@ -39,7 +39,7 @@ def _of(step: ShardStep, each: Windowed) -> list[Row]:
     watermarks = pinned.previous_watermark_ms, pinned.watermark_ms
     if watermarks[0] == watermarks[1] or not _possible(step, each):
         return []
-    final = step.window_state(each).final(*watermarks)
+    final = step.state.window_state(each).final(*watermarks)
     found = windows.final_of(final, step.task.pipeline.accumulators(each))[1]
     return [letter(step, each, number, one.reason, one.exact) for number, one in enumerate(found)]
 
