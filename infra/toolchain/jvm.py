@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra.toolchain import command
@@ -23,8 +24,8 @@ def pyspark_jars() -> Path:
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 
-def build_jvm_jar(cache: Cache, jdk: Jdk, spark_jars: Path, source_root: Path) -> Path:
-    """One jar of everything below `source_root`, compiled for Java 17.
+def build_jvm_jar(cache: Cache, jdk: Jdk, jars: Sequence[Path], source_root: Path) -> Path:
+    """One jar of everything below `source_root`, compiled for Java 17 against folders of jars.
 
     Raises ToolchainError with the compiler's messages, or when there is no source.
     """
@@ -32,12 +33,19 @@ def build_jvm_jar(cache: Cache, jdk: Jdk, spark_jars: Path, source_root: Path) -
     if not sources:
         raise command.ToolchainError(f"Java classes: no source below {source_root}; is the checkout complete?")
     contents = {f"source {path.relative_to(source_root)}": path.read_bytes() for path in sources}
-    key = digest({**contents, "spark": SPARK, "jars": spark_jars.name, "release": f"{JAVA_RELEASE} jdk {jdk.major}"})
+    key = digest(
+        {
+            **contents,
+            "spark": SPARK,
+            "jars": " ".join(folder.name for folder in jars),
+            "release": f"{JAVA_RELEASE} jdk {jdk.major}",
+        }
+    )
 
     def build(directory: Path) -> None:
         classes = directory / "classes"
         log = cache.root / "logs" / "jvm.log"
-        class_path = f"{pyspark_jars()}/*:{spark_jars}/*"
+        class_path = ":".join(f"{folder}/*" for folder in (pyspark_jars(), *jars))
         options = ["-source", str(JAVA_RELEASE), "-target", str(JAVA_RELEASE), "-proc:none", "-Xlint:-options"]
         options += ["-encoding", "UTF-8", "-classpath", class_path, "-d", str(classes)]
         command.run(

@@ -60,7 +60,7 @@ def prepare(console: Console | None = None, root: Path | None = None, checkout: 
         with console.step("Spark jars (Maven)", expected_s=15):
             spark = resolve_jars(cache, "spark")
         with console.step("Java classes"):
-            return kafka, spark, build_jvm_jar(cache, jdk, spark, pipelines / "jvm" / "src")
+            return kafka, spark, build_jvm_jar(cache, jdk, [spark], pipelines / "jvm" / "src")
 
     def go_side() -> Path:
         with console.step("object store (Go build)", expected_s=240):

@@ -60,6 +60,11 @@ def per_window(lines: Iterable[bytes]) -> dict[int, int]:
     return sums
 
 
+def window_of(line: bytes) -> int:
+    """Return the start (ms) of the window that a result is of."""
+    return int(orjson.loads(line)["window_start_ms"])
+
+
 def compare(arm: str, found: Mapping[int, int], truth: Mapping[int, int], closed_by_ms: int, window_ms: int) -> int:
     """Compare all windows that end until `closed_by_ms`, and return how many they are.
 

@@ -82,12 +82,12 @@ def require_held(events: HeldEvents, published: Published, closed: Mapping[int, 
 
 
 def latencies_s(
-    events: HeldEvents, sent: Sequence[Sent], published: Published, closed: Mapping[int, int], window_ms: int
+    events: HeldEvents, sent: Sequence[Sent], visible_ms: Mapping[int, float], window_ms: int
 ) -> dict[int, float]:
-    """Return for each window the seconds from when the other partitions had sent all of it until it was published."""
+    """Return for each window the seconds from when the other partitions had sent all of it until it was visible."""
     return {
-        start: (published.at_ms[epoch] - at_ms) / 1000
-        for start, epoch in closed.items()
+        start: (seen_ms - at_ms) / 1000
+        for start, seen_ms in visible_ms.items()
         if (at_ms := sent_at(sent, events.first_behind(start + window_ms))) is not None
     }
 

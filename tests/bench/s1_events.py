@@ -69,11 +69,11 @@ class Events:
             for number, rank, time_ms in zip(*(column[part].tolist() for column in columns), strict=True):
                 yield value(number, rank, time_ms, self.record_bytes)
 
-    def per_window(self, *, copies: bool) -> dict[int, int]:
+    def per_window(self, *, copies: bool, window_ms: int = WINDOW_MS) -> dict[int, int]:
         """Events of each window by its start in ms, with copies counted or not."""
         originals, _, times = self.columns()
         counted = times if copies else times[originals == np.arange(self.records)]
-        starts, numbers = np.unique(counted - counted % WINDOW_MS, return_counts=True)
+        starts, numbers = np.unique(counted - counted % window_ms, return_counts=True)
         return dict(zip(starts.tolist(), numbers.tolist(), strict=True))
 
     def per_user(self, *, copies: bool) -> dict[tuple[str, int], int]:

@@ -1,4 +1,4 @@
-"""Kafka Streams as an arm: a small Java program, compiled against the jars of its own pom, and how far it has come."""
+"""Kafka Streams as an arm: a small Java program, and how far it has come."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from infra.embedded.process import Child
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.jars import resolve_pom
-from infra.toolchain.jdk import find_jdk
-from infra.toolchain.jvm import build_jvm_jar
+from tests.bench.peers import class_path
 from tests.bench.place import ADMIN_S, HEAP_MIB, LASTING_JVM, Place
 from tests.bench.rates import Seen
 from tests.bench.s1_events import PARTITIONS
 
-HERE = Path(__file__).parent / "java"
 MAIN = "org.effectivelyonce.bench.CountPerMinute"
 BETWEEN, STORE = "by-user", "counts"
 COMMIT_MS, THREADS, CACHE_MIB = 1_000, 2, 64
@@ -64,11 +60,10 @@ class Job:
 
     def start(self, place: Place) -> Child:
         """Start it; its log is `logs/<name>.log`."""
-        jars, own = build()
         path = place.scratch / f"{self.name}.properties"
         path.write_text(self.properties(place.endpoints.kafka_bootstrap, place.scratch / "work" / self.name))
         flags = [f"-Xmx{HEAP_MIB}m", LASTING_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        java: list[str | Path] = [place.toolchain.java, *flags, "-cp", f"{own}:{jars}/*", MAIN, path]
+        java: list[str | Path] = [place.toolchain.java, *flags, "-cp", class_path("streams"), MAIN, path]
         log = place.scratch / "logs" / f"{self.name}.log"
         return Child(self.name, java, log, cwd=place.scratch)
 
@@ -96,10 +91,3 @@ class Job:
         ends = admin.list_offsets({one: OffsetSpec.latest() for one in parts})
         through = all(at.get((one.topic, one.partition), 0) >= end.result(ADMIN_S).offset for one, end in ends.items())
         return Seen(t_ms, total if through else min(counted, total - 1))
-
-
-def build() -> tuple[Path, Path]:
-    """The directory of Kafka Streams' jars, and the jar of our program. Raises ToolchainError."""
-    cache = Cache(cache_root())
-    jars = resolve_pom(cache, "streams", HERE / "pom.xml")
-    return jars, build_jvm_jar(cache, find_jdk(), jars, HERE / "src")

@@ -19,18 +19,20 @@ from infra.console import Console
 from infra.embedded.stack import Endpoints
 from tests.bench import held, held_events
 from tests.bench.errors import BenchError
+from tests.bench.flink import Flink
 from tests.bench.held_events import SLOW
-from tests.bench.held_table import BY_FRONT, BY_SLOWEST
+from tests.bench.held_table import BY_FRONT, BY_SLOWEST, BY_SPLIT
 from tests.bench.memory import Peaks
 from tests.bench.place import Place, Started
 from tests.bench.s1_events import PARTITIONS, START_MS
 from tests.bench.test_held_events import Clock
 from tests.bench.test_memory import EXECUTOR, JAVA, WORKER
+from tests.bench.visible import Visible
 
 RECORDS, EPOCH_ROWS, BOUND = 4_000, 100, 7
 WORDS = (
     *("--records", str(RECORDS), "--users", "50", "--epoch-rows", str(EPOCH_ROWS), "--bound", str(BOUND)),
-    *("--holds", "0", "5", "--rounds", "2", "--seconds", "40", "--per-s", "100"),
+    *("--holds", "0", "5", "--rounds", "2", "--seconds", "50", "--per-s", "80"),
 )
 
 
@@ -41,7 +43,15 @@ class Servers(Place):
         endpoints = Endpoints("localhost:1", "http://localhost:1", "key", "word", "data")
         super().__init__(None, endpoints, folder, Console(), None)  # type: ignore[arg-type]
         self.__dict__.update(
-            started=[], sent=[], late={}, miscounts=0, closes_at=None, commands=(JAVA, EXECUTOR, WORKER)
+            started=[],
+            sent=[],
+            flinks=[],
+            watched=[],
+            late={},
+            miscounts=0,
+            lost=0,
+            closes_at=None,
+            commands=(JAVA, EXECUTOR, WORKER),
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -69,7 +79,14 @@ class Servers(Place):
         return Started(SimpleNamespace(pid=os.getpid(), kill=lambda: None), events)  # type: ignore[arg-type]
 
     def fill(self, _: str, topic: str, values: Any) -> int:
-        self.sent.append([json.loads(value)["event_time_ms"] for value in values])
+        times = [json.loads(value)["event_time_ms"] for value in values]
+        self.sent.append(times)
+        while self.watched:
+            found = Counter(at - at % held.PACED_WINDOW_MS for at in times)
+            found[START_MS] -= self.lost
+            visible = self.watched.pop()
+            for start, count in found.items():
+                visible.see(json.dumps({"user": "u", "window_start_ms": start, "count": count}).encode(), 3_000_000.0)
         return 0
 
     def values(self, _: str, topic: str) -> list[bytes]:
@@ -84,6 +101,17 @@ class Servers(Place):
             json.dumps({"user": "u", "window_start_ms": start, "count": count, "epoch": first + number % 3}).encode()
             for number, (start, count) in enumerate(sorted(found.items()))
         ]
+
+    @contextmanager
+    def watch_results(self, *_: str) -> Iterator[Visible]:
+        """Results, which a reader sees as soon as all is sent."""
+        visible = Visible()
+        self.watched.append(visible)
+        yield visible
+
+    def start_flink(self, job: Flink) -> Any:
+        self.flinks.append((job.window_ms, job.lateness_ms))
+        return SimpleNamespace(pid=os.getpid(), kill=lambda: None, running=lambda: True)
 
 
 @pytest.fixture
@@ -107,6 +135,9 @@ def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
     for name, value in {"fill": made.fill, "open_place": opened, "paced": paced, "watch_memory": watched}.items():
         monkeypatch.setattr(held, name, value)
     monkeypatch.setattr("tests.bench.counts.values", made.values)
+    monkeypatch.setattr(held, "watch_results", made.watch_results)
+    monkeypatch.setattr(Flink, "start", lambda job, _: made.start_flink(job))
+    monkeypatch.setattr(held, "LEAST_S", 1.0)
     monkeypatch.setattr("tests.bench.facts.CHECKOUT", tmp_path)
     monkeypatch.setattr("tests.bench.facts.machine", dict)
     return made
@@ -126,11 +157,12 @@ def test_each_arm_and_rule_is_run_in_each_round_with_settings_of_its_own(servers
     assert told == [*first, *first[2::-1], *first[:2:-1]]
     assert len({one.pipeline for one in servers.started}) == len(told)
     held_for = [sum(at == START_MS for at in times[::PARTITIONS]) for times in servers.sent]
-    # Of 1,000 records in 20 minutes a quarter stands still in the first 5; by 20 of 40 s it is behind in the other.
-    assert held_for[:5] == pytest.approx([0, 250, 250, 500, 500], abs=25)
+    # Of 1,000 records in 20 minutes a quarter stands still in the first 5; by 20 of 50 s it is behind in the other.
+    assert held_for[:5] == pytest.approx([0, 250, 250, 400, 400], abs=25)
     assert f"| held for 5 min, held_rows_max {BOUND} |" in text
-    assert f"| {BY_FRONT} |" in text
-    assert f"| {BY_SLOWEST} |" in text
+    assert servers.flinks == [(5_000, 10_000)] * 2
+    for rule in (BY_FRONT, BY_SLOWEST, BY_SPLIT):
+        assert f"| {rule} |" in text
 
 
 def test_what_was_interrupted_goes_on_where_it_was(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +186,7 @@ def test_what_was_interrupted_goes_on_where_it_was(servers: Servers, monkeypatch
         ({"commands": (JAVA, WORKER)}, "no memory of executors was seen"),
         ({"closes_at": 0}, "was to be held until 1,000"),
         ({"miscounts": 1}, "not held: 1 of .* windows are wrong"),
+        ({"lost": 1}, f"{BY_SPLIT}: 1 records were refused"),
     ],
 )
 def test_a_run_that_tells_nothing_is_refused(servers: Servers, change: dict[str, Any], why: str) -> None:

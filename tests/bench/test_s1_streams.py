@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
-from xml.etree import ElementTree as ET
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from infra.versions import KAFKA_BROKER, SLF4J_SIMPLE
 from tests.bench import s1_streams
 from tests.bench.rates import Seen
 
@@ -63,13 +61,3 @@ def test_the_program_runs_exactly_once_with_the_stated_commit_interval(tmp_path:
     assert written["processing.guarantee"] == "exactly_once_v2"
     assert written["commit.interval.ms"] == "1000"
     assert written["bench.output"] == "counts"
-
-
-def test_its_jars_are_of_the_brokers_version() -> None:
-    root = ET.parse(s1_streams.HERE / "pom.xml").getroot()  # noqa: S314 - our own file
-    space = "{http://maven.apache.org/POM/4.0.0}"
-    stated = root.find(f"{space}properties")
-    assert stated is not None
-    found = {one.tag.removeprefix(space): one.text for one in stated}
-
-    assert found == {"kafka.version": KAFKA_BROKER, "slf4j.version": SLF4J_SIMPLE}

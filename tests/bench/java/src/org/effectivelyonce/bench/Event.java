@@ -7,7 +7,7 @@ import java.io.IOException;
 import org.apache.kafka.common.errors.SerializationException;
 
 /** What the count needs of a record. The whole record is parsed all the same: one that is no JSON stops the run. */
-record Event(String user, long timeMs) {
+public record Event(String user, long timeMs) {
   private static final JsonFactory JSON = new JsonFactory();
 
   static Event parsed(byte[] record) {
