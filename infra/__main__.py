@@ -16,7 +16,7 @@ sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(
 from infra import assembly, settings  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
 from infra.components import admission, shape, target  # noqa: E402
-from infra.components.namespaces import brought, open_doors  # noqa: E402
+from infra.components.namespaces import find_brought, open_doors  # noqa: E402
 from infra.operate import update  # noqa: E402
 from infra.operate.pulling import pods_of, watch  # noqa: E402
 from infra.operate.ready import Wait  # noqa: E402
@@ -38,7 +38,7 @@ def main() -> None:
         kubeconfig = target.kubeconfig_path(os.environ)
         cluster = Api(kubeconfig, context)
         shape.require_same(wanted, cluster.find)
-        theirs = brought(wanted, cluster.find)
+        theirs = find_brought(wanted, cluster.find)
         for line in open_doors(theirs):
             pulumi.log.warn(line)
         if not (policies := admission.supported(cluster.find)):

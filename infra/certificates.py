@@ -82,14 +82,14 @@ class _folder(tempfile.TemporaryDirectory[str]):  # noqa: N801 - used as a funct
 
     def __init__(self, name: str, hosts: Sequence[str]) -> None:
         super().__init__(prefix="effectively-once-")
-        names = "subjectAltName = " + ", ".join(map(_named, hosts)) if hosts else ""
+        names = "subjectAltName = " + ", ".join(map(_format_host, hosts)) if hosts else ""
         _write(Path(self.name) / "config", _CONFIG.format(name=name, names=names))
 
     def __enter__(self) -> Path:  # type: ignore[override]
         return Path(self.name)
 
 
-def _named(host: str) -> str:
+def _format_host(host: str) -> str:
     try:
         return f"IP:{ip_address(host)}"
     except ValueError:

@@ -196,7 +196,7 @@ def run_command(
         raise RefusedError("name the folder of a pipeline (AT=), or a job of the library (JOB=)")
     console, cache = default_console(), Cache(cache_root())
     toolchain = prepare(console)
-    what = Job.at(at, job, cache) if at else Job.named(job or "")
+    what = Job.at(at, job, cache) if at else Job.from_library(job or "")
     archive = class_archive(toolchain, console)
     Run.here(what, toolchain, console, archive).go()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from infra.embedded.guard import guarded
+from infra.embedded.guard import run_guarded
 from infra.errors import UserError
 from infra.toolchain.prepare import CHECKOUT
 
@@ -55,7 +55,7 @@ def _refuse(error: typer.TyperException) -> int:
 
 def main(app: Callable[..., object]) -> int:
     """Run guarded: whichever way this ends, no process is left behind; but for an engine that is to stay."""
-    return run(app) if sys.argv[1:2] and sys.argv[1] in LEAVES_ENGINE else guarded(lambda: run(app))
+    return run(app) if sys.argv[1:2] and sys.argv[1] in LEAVES_ENGINE else run_guarded(lambda: run(app))
 
 
 def console_out() -> Any:

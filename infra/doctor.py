@@ -50,7 +50,7 @@ class Facts:
     """How many of PORTS_NEEDED ports on 127.0.0.1 could be bound at once."""
 
 
-def _dotted(version: tuple[int, ...] | None) -> str:
+def _join(version: tuple[int, ...] | None) -> str:
     return ".".join(map(str, version)) if version else "none"
 
 
@@ -60,8 +60,8 @@ def checks(facts: Facts) -> list[Check]:
         Check("system", facts.system, "Linux", facts.system == "Linux", "use a Linux machine, or a virtual one"),
         Check(
             "Python",
-            _dotted(facts.python),
-            f">= {_dotted(PYTHON_MIN)}",
+            _join(facts.python),
+            f">= {_join(PYTHON_MIN)}",
             facts.python >= PYTHON_MIN,
             "apt install python3 python3-venv (Debian 12 or newer), or make PYTHON=/path/to/python3",
         ),
@@ -106,17 +106,15 @@ def checks(facts: Facts) -> list[Check]:
 
 def _go_check(facts: Facts) -> Check:
     needed, fix = (
-        f">= {_dotted(GO_MIN)}, or its wheel",
-        f"install Go {_dotted(GO_MIN)} or newer: it builds the object store",
+        f">= {_join(GO_MIN)}, or its wheel",
+        f"install Go {_join(GO_MIN)} or newer: it builds the object store",
     )
     if facts.minio_override:
         return Check("Go", f"not needed: {OVERRIDE} is set", needed, True, fix)
     if facts.go and facts.go >= GO_MIN:
-        return Check("Go", _dotted(facts.go), needed, True, fix)
+        return Check("Go", _join(facts.go), needed, True, fix)
     found = (
-        f"{_dotted(facts.go)}; the wheel will be used"
-        if facts.go_wheel
-        else f"{_dotted(facts.go)}; no wheel for it here"
+        f"{_join(facts.go)}; the wheel will be used" if facts.go_wheel else f"{_join(facts.go)}; no wheel for it here"
     )
     return Check("Go", found, needed, facts.go_wheel, fix)
 

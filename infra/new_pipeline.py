@@ -44,7 +44,7 @@ def new_pipeline(name: str, at: Path | None = None) -> list[str]:
     if wrong := _mistake(name):
         raise NewPipelineError(wrong)
     folder = (at or Path(name)).expanduser().absolute()
-    files = {folder / path.format(name=name): text for path, text in rendered(name).items()}
+    files = {folder / path.format(name=name): text for path, text in render(name).items()}
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise NewPipelineError(f"{folder} is there, and not empty: name another folder with AT=, or empty it")
@@ -62,9 +62,9 @@ def new_pipeline(name: str, at: Path | None = None) -> list[str]:
     ]
 
 
-def rendered(name: str) -> dict[str, str]:
+def render(name: str) -> dict[str, str]:
     """Return the text of every file by its path, in which `{name}` stands for the name."""
-    return {path: templating.rendered(TEMPLATES / template, name=name) for path, template in FILES.items()}
+    return {path: templating.render(TEMPLATES / template, name=name) for path, template in FILES.items()}
 
 
 def _mistake(name: str) -> str | None:

@@ -43,7 +43,7 @@ def ask(kind: Callable[..., T], act: Callable[[T], int], words: Sequence[str] | 
     """
 
     def command(**fields: Any) -> int:
-        return act(_checked(kind, fields))
+        return act(_check(kind, fields))
 
     hints = get_type_hints(kind, include_extras=True)
     parameters = [_parameter(one, hints[one.name]) for one in inspect.signature(kind).parameters.values()]
@@ -62,7 +62,7 @@ def _parameter(field: inspect.Parameter, hint: Any) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def _checked(kind: Callable[..., T], fields: dict[str, Any]) -> T:
+def _check(kind: Callable[..., T], fields: dict[str, Any]) -> T:
     try:
         return kind(**fields)
     except ValidationError as error:

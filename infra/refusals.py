@@ -76,7 +76,7 @@ def refusals() -> list[Refusal]:
     """All that the library raises by name, in order."""
     trees = {path: ast.parse(path.read_text()) for path in sorted(LIBRARY.rglob("*.py"))}
     known, texts = kinds(trees), {name: text for tree in trees.values() for name, text in _constants(tree)}
-    found = {one for tree in trees.values() for one in _raised(tree, known, texts)}
+    found = {one for tree in trees.values() for one in _find_raised(tree, known, texts)}
     # Those without a code of their own are a gateway's: its caller gets them, no process ends with them.
     return sorted(found, key=lambda one: (one.kind.code == 1, one))
 
@@ -100,7 +100,7 @@ def main() -> int:
     return 0
 
 
-def _raised(tree: ast.Module, known: Mapping[str, Kind], texts: Mapping[str, str]) -> Iterator[Refusal]:
+def _find_raised(tree: ast.Module, known: Mapping[str, Kind], texts: Mapping[str, str]) -> Iterator[Refusal]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 3:
             kind = known.get(node.func.id)

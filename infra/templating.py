@@ -7,7 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
-def rendered(template: Path, /, **values: object) -> str:
+def render(template: Path, /, **values: object) -> str:
     """Return the text that a template comes to.
 
     Raises:

@@ -245,11 +245,11 @@ def load_access(
     except AccessError:
         if not (assume and kubeconfig.is_file()):
             raise
-        platform = assumed_platform()
+        platform = assume_platform()
     return Access(kubeconfig, context, platform, environment, stack, checkout)
 
 
-def assumed_platform(prefix: str = "effectively-once") -> Platform:
+def assume_platform(prefix: str = "effectively-once") -> Platform:
     """What a stack with the default names would say, before it has said anything."""
     return Platform(
         profile="unknown",

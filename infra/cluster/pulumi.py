@@ -30,7 +30,7 @@ class Stack:
         """Where Pulumi keeps the stack's settings and the salt of its encryption; not in git."""
         return self.checkout / f"Pulumi.{self.name}.yaml"
 
-    def _kept(self) -> Path:
+    def _kept_file(self) -> Path:
         return self.state.root / self.config_file.name
 
     def run(self, *words: str, log: Path | None = None) -> str:
@@ -62,11 +62,11 @@ class Stack:
             self.config_file.unlink(missing_ok=True)
             # Another stack may be the one that the user has selected here.
             self.run("stack", "init", self.name, "--secrets-provider", "passphrase", "--no-select")
-        elif not self.config_file.exists() and self._kept().exists():
+        elif not self.config_file.exists() and self._kept_file().exists():
             # Another checkout made it: its salt is needed to read the state.
-            shutil.copyfile(self._kept(), self.config_file)
+            shutil.copyfile(self._kept_file(), self.config_file)
         self.run("config", "set", "--stack", self.name, "effectively-once:profile", profile)
-        shutil.copyfile(self.config_file, self._kept())
+        shutil.copyfile(self.config_file, self._kept_file())
 
     def up(self, console: Console) -> None:
         """Deploy. A second call finds nothing to change; after an interrupted one it goes on."""
@@ -94,4 +94,4 @@ class Stack:
 
     def _drop_settings(self) -> None:
         self.config_file.unlink(missing_ok=True)
-        self._kept().unlink(missing_ok=True)
+        self._kept_file().unlink(missing_ok=True)

@@ -14,7 +14,7 @@ PUT_BACK: Final = "put it back, or leave adopt_credentials out where no volumes 
 """What a password opens is in volumes, so another one would open nothing."""
 
 
-def adopted(settings: Settings) -> dict[str, tuple[str, ...]]:
+def list_adopted(settings: Settings) -> dict[str, tuple[str, ...]]:
     """Return the Secrets that are read instead of made, with their keys."""
     if not settings.adopt_credentials:
         return {}
@@ -30,17 +30,17 @@ def adopted(settings: Settings) -> dict[str, tuple[str, ...]]:
 
 def wrong_secrets(settings: Settings, find: Find) -> Iterator[str]:
     """Yield a line per Secret that is not there, or lacks a key; never a value."""
-    for name, keys in adopted(settings).items():
+    for name, keys in list_adopted(settings).items():
         secret = f"{settings.namespace}/{name}"
         there = find(f"/api/v1/namespaces/{settings.namespace}/secrets/{name}")
         if there is None:
-            yield f"adopt_credentials: there is no Secret {secret} to take over; {_mended(settings, name)}"
+            yield f"adopt_credentials: there is no Secret {secret} to take over; {_remedy(settings, name)}"
         elif lacking := [key for key in keys if key not in (there.get("data") or {})]:
             has = ", ".join(sorted(there.get("data") or {})) or "none"
             yield f"adopt_credentials: Secret {secret} lacks {', '.join(lacking)} (it has: {has}); add what is missing"
 
 
-def _mended(settings: Settings, name: str) -> str:
+def _remedy(settings: Settings, name: str) -> str:
     if name != credentials.ROOT:
         return PUT_BACK
     # Users of broker and store are given their derived passwords at each update, so a new root locks nobody out.

@@ -9,7 +9,7 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.components.credentials import picked
+from infra.components.credentials import pick
 from infra.components.release import FORCE, labels
 from infra.settings import Pipeline, Settings
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client, WebIdentity
@@ -64,11 +64,11 @@ def database(settings: Settings, pipeline: Pipeline) -> DatabaseClient:
 def jaas(mechanism: str, username: str, password: str) -> str:
     """Return a login as the JVM reads it from a file."""
     module = _MODULES.get(mechanism, "scram.ScramLoginModule")
-    told = (f"{key}={_quoted(value)}" for key, value in (("username", username), ("password", password)))
+    told = (f"{key}={_quote(value)}" for key, value in (("username", username), ("password", password)))
     return f"KafkaClient {{ org.apache.kafka.common.security.{module} required {' '.join(told)}; }};\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -76,15 +76,15 @@ def _quoted(text: str) -> str:
 def login(mechanism: str, username: str, password: str) -> dict[str, str]:
     """Return the data of the Secret of a login, in base64."""
     told = {"username": username, "password": password, "jaas.conf": jaas(mechanism, username, password)}
-    return {key: encoded(text) for key, text in told.items()}
+    return {key: encode(text) for key, text in told.items()}
 
 
-def encoded(text: str) -> str:
+def encode(text: str) -> str:
     """Return a text as a Secret's data has it."""
     return base64.b64encode(text.encode()).decode()
 
 
-def _decoded(data: Mapping[str, str], key: str) -> str:
+def _decode(data: Mapping[str, str], key: str) -> str:
     # What editors and `echo` put behind a password is no part of it.
     return base64.b64decode(data[key]).decode().rstrip("\n")
 
@@ -115,7 +115,7 @@ class Clients(pulumi.ComponentResource):
 
     def _certificates(self, name: str, namespace: str, reference: str) -> None:
         found = self._existing(reference)
-        self._secret(name, namespace, found.data.apply(lambda data: picked(data, {CA: CA}, reference)))
+        self._secret(name, namespace, found.data.apply(lambda data: pick(data, {CA: CA}, reference)))
 
     def _kafka(self, pipeline: Pipeline) -> None:
         security = self._settings.kafka.security
@@ -128,12 +128,12 @@ class Clients(pulumi.ComponentResource):
             mechanism = security.mechanism
 
             def of(data: Mapping[str, str] | None) -> dict[str, str]:
-                found = picked(data, {"username": "username", "password": "password"}, reference)
-                return login(mechanism, _decoded(found, "username"), _decoded(found, "password"))
+                found = pick(data, {"username": "username", "password": "password"}, reference)
+                return login(mechanism, _decode(found, "username"), _decode(found, "password"))
 
             parts.append(self._existing(reference).data.apply(of))
         if (ca := security.ca_secret) is not None:
-            parts.append(self._existing(ca).data.apply(lambda data: picked(data, {CA: CA}, ca)))
+            parts.append(self._existing(ca).data.apply(lambda data: pick(data, {CA: CA}, ca)))
         if parts:
             whole = pulumi.Output.all(*parts).apply(lambda found: {key: one[key] for one in found for key in one})
             self._secret(f"{name}{KAFKA_SUFFIX}", self._settings.pipelines_namespace, whole)

@@ -49,7 +49,7 @@ class Credentials(pulumi.ComponentResource):
             if external.credentials_secret is not None:  # pods may have an identity of their own instead
                 access = self._existing("object-store-external", external.credentials_secret)
         else:
-            access = self._made(OBJECT_STORE_ROOT, "minio", {"rootUser": USER}, "rootPassword")
+            access = self._make(OBJECT_STORE_ROOT, "minio", {"rootUser": USER}, "rootPassword")
             keys = {"AWS_ACCESS_KEY_ID": "rootUser", "AWS_SECRET_ACCESS_KEY": "rootPassword"}
         security = settings.security
         # Where pipelines have keys of their own, the owner's are for tools outside the cluster.
@@ -57,11 +57,11 @@ class Credentials(pulumi.ComponentResource):
             self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
         if access is not None and (settings.history_server.enabled or security.object_store):
             self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
-        self.root = self._made(ROOT, "platform", {}, "root") if derives(settings) else None
+        self.root = self._make(ROOT, "platform", {}, "root") if derives(settings) else None
         made_store = settings.result_store.enabled and settings.result_store.external is None
         made = None
         if made_store:
-            made = self._made(RESULT_STORE, "postgres", {"username": USER.replace("-", "_")}, "password")
+            made = self._make(RESULT_STORE, "postgres", {"username": USER.replace("-", "_")}, "password")
         if any(pipeline.result_store for pipeline in settings.pipelines.values()):
             brought = settings.result_store.external
             owner = made or self._existing("result-store-external", brought.credentials_secret if brought else "")
@@ -72,7 +72,7 @@ class Credentials(pulumi.ComponentResource):
     def _existing(self, name: str, reference: str) -> Secret:
         return Secret.get(name, reference, opts=pulumi.ResourceOptions(parent=self, depends_on=self._after))
 
-    def _made(self, name: str, component: str, known: Mapping[str, str], password: str) -> Secret:
+    def _make(self, name: str, component: str, known: Mapping[str, str], password: str) -> Secret:
         """Return the Secret with `known` values and one that is drawn; the one that is there when it is adopted."""
         settings = self._settings
         if settings.adopt_credentials:
@@ -99,7 +99,7 @@ class Credentials(pulumi.ComponentResource):
 
     def _copy(self, name: str, component: str, namespace: str, source: Secret, keys: Mapping[str, str]) -> None:
         """Put values of `source` into another namespace; `keys` maps new key to old."""
-        data = pulumi.Output.all(source.data, source.id).apply(lambda both: picked(both[0], keys, str(both[1])))
+        data = pulumi.Output.all(source.data, source.id).apply(lambda both: pick(both[0], keys, str(both[1])))
         Secret(
             f"{name}-{namespace}",
             metadata={
@@ -114,7 +114,7 @@ class Credentials(pulumi.ComponentResource):
         )
 
 
-def picked(found: Mapping[str, str] | None, keys: Mapping[str, str], secret: str) -> dict[str, str]:
+def pick(found: Mapping[str, str] | None, keys: Mapping[str, str], secret: str) -> dict[str, str]:
     """Values of a Secret's data under new names; `keys` maps new key to old.
 
     Raises SettingsError naming the Secret and the keys that it lacks; never a value.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.components import clients, network, object_security, object_store
-from infra.components.release import common, exposure, given, release, resources
+from infra.components.release import common, drop_none, exposure, release, resources
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues
@@ -35,7 +35,7 @@ def values(settings: Settings) -> HistoryServerValues | None:
         s3=clients.object_store(settings),
         network_policies=HistoryPolicies(**network.names(settings), object_store=object_store.egress(settings)),
         external=Exposure(**exposure(settings, "history_server")),
-        **given(resources=resources(server.resources)),
+        **drop_none(resources=resources(server.resources)),
     )
 
 

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
 from infra.components import kafka_security, network
-from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
+from infra.components.release import FORCE, common, drop_none, exposure, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
 from infra.values.network import Egress, KafkaPolicies, anywhere, broker
@@ -39,7 +39,7 @@ def values(settings: Settings) -> KafkaValues | None:
         security=kafka_security.values(settings),
         storage=storage(settings, kafka.storage_size),
         network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
-        **given(
+        **drop_none(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
         ),
     )
@@ -73,10 +73,10 @@ class Kafka(pulumi.ComponentResource):
         self.outputs = outputs(settings)
         if (chart := values(settings)) is not None:
             made = release("kafka", "kafka", settings.namespace, chart, parent=self, after=after)
-            self._formed(settings, chart.cluster_id, made)
+            self._mark_formed(settings, chart.cluster_id, made)
         self.register_outputs({})
 
-    def _formed(self, settings: Settings, cluster_id: str, made: pulumi.Resource) -> None:
+    def _mark_formed(self, settings: Settings, cluster_id: str, made: pulumi.Resource) -> None:
         """Say so once every node is ready, hence formatted; it stays as long as the volumes do."""
         ConfigMap(
             FORMED,

@@ -12,11 +12,11 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
 from infra.certificates import Certificate, make_authority, sign
-from infra.components.clients import CA, KAFKA_SUFFIX, encoded, login
+from infra.components.clients import CA, KAFKA_SUFFIX, encode, login
 from infra.components.derived import KEY, derive
 from infra.components.release import FORCE, labels
 from infra.settings import Pipeline, Settings
-from infra.settings.exposure import exposed
+from infra.settings.exposure import resolve_exposure
 from infra.values.kafka import Right, Security
 
 NODES, ADMIN, USERS, AUTHORITY = "kafka-tls", "kafka-admin-tls", "kafka-users", "platform-authority"
@@ -68,7 +68,7 @@ def hosts(settings: Settings) -> list[str]:
     namespace = settings.namespace
     found = ["kafka", f"kafka.{namespace}", f"kafka.{namespace}.svc", f"kafka.{namespace}.svc.cluster.local"]
     found += [f"*.{name}-nodes.{namespace}.svc.cluster.local" for name in ("kafka", "kafka-controller")]
-    outside = exposed(settings, "kafka")
+    outside = resolve_exposure(settings, "kafka")
     if outside.by != "none" and outside.host:
         found += [outside.host.replace("{node}", str(node)) for node in range(settings.kafka.nodes)]
     return list(dict.fromkeys(found))
@@ -100,8 +100,8 @@ class KafkaSecurity(pulumi.ComponentResource):
             authorities = [self._authority(one).data for one in numbers]
             bundle = pulumi.Output.all(*authorities).apply(_bundle)
             suffix = version(settings)
-            self._signed(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
-            self._signed(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
+            self._sign(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
+            self._sign(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
             users = [one.identity for one in settings.pipelines.values()]
             drawn = partial(_passwords, users, settings.security.rotation)
             self._secret(f"{USERS}-{suffix}", settings.namespace, root.data.apply(drawn))
@@ -113,10 +113,10 @@ class KafkaSecurity(pulumi.ComponentResource):
 
     def _authority(self, number: int) -> Secret:
         made = make_authority(f"effectively-once {self._settings.namespace} {number}")
-        data = {"tls.crt": encoded(made.certificate), "tls.key": encoded(made.key)}
+        data = {"tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
         return self._secret(f"{AUTHORITY}-{number}", self._settings.namespace, data, kept=True)
 
-    def _signed(self, name: str, authority: Any, bundle: Any, make: Any) -> None:
+    def _sign(self, name: str, authority: Any, bundle: Any, make: Any) -> None:
         data = pulumi.Output.all(authority, bundle).apply(lambda both: make(both[0], both[1]))
         self._secret(name, self._settings.namespace, data, kept=True)
 
@@ -137,7 +137,7 @@ class KafkaSecurity(pulumi.ComponentResource):
 
 
 def _bundle(authorities: Sequence[Mapping[str, str]]) -> str:
-    return encoded("".join(_text(one, "tls.crt") for one in authorities))
+    return encode("".join(_text(one, "tls.crt") for one in authorities))
 
 
 def _text(data: Mapping[str, str], key: str) -> str:
@@ -150,12 +150,12 @@ def _by(authority: Mapping[str, str]) -> Certificate:
 
 def _nodes(names: Sequence[str], authority: Mapping[str, str], bundle: str) -> dict[str, str]:
     made = sign(_by(authority), MAY_ALL[0], names)
-    return {CA: bundle, "keystore.pem": encoded(made.key + made.certificate)}
+    return {CA: bundle, "keystore.pem": encode(made.key + made.certificate)}
 
 
 def _admin(authority: Mapping[str, str], bundle: str) -> dict[str, str]:
     made = sign(_by(authority), MAY_ALL[1])
-    return {CA: bundle, "tls.crt": encoded(made.certificate), "tls.key": encoded(made.key)}
+    return {CA: bundle, "tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
 
 
 def _password(root: Mapping[str, str], user: str, rotation: int) -> str:
@@ -163,7 +163,7 @@ def _password(root: Mapping[str, str], user: str, rotation: int) -> str:
 
 
 def _passwords(users: Sequence[str], rotation: int, root: Mapping[str, str]) -> dict[str, str]:
-    return {user: encoded(_password(root, user, rotation)) for user in users}
+    return {user: encode(_password(root, user, rotation)) for user in users}
 
 
 def _login(user: str, rotation: int, both: Sequence[Any]) -> dict[str, str]:

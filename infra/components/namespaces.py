@@ -48,7 +48,7 @@ def pod_security() -> dict[str, str]:
     return {ENFORCE: LEVEL, f"{ENFORCE}-version": rules, ENFORCE.replace("enforce", "warn"): LEVEL}
 
 
-def brought(settings: Settings, find: Find) -> dict[str, str | None]:
+def find_brought(settings: Settings, find: Find) -> dict[str, str | None]:
     """Return those that are there and not of our making, with the level of pod security that they enforce.
 
     They stay when everything else is destroyed.

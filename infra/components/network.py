@@ -22,14 +22,14 @@ DEFAULT_DENY: Final[dict[str, Any]] = {"podSelector": {}, "policyTypes": ["Ingre
 NAME: Final = "default-deny"
 
 
-def enabled(settings: Settings) -> dict[str, Any]:
+def base_values(settings: Settings) -> dict[str, Any]:
     """Return the arguments that the policies of every chart take."""
     return {"enabled": settings.network_policies.enabled}
 
 
 def names(settings: Settings) -> dict[str, Any]:
     """Return those of pods that resolve names."""
-    return {**enabled(settings), "dns": settings.network_policies.dns}
+    return {**base_values(settings), "dns": settings.network_policies.dns}
 
 
 def clients(settings: Settings, others: Iterable[str], *more: Pods) -> tuple[Pods, ...]:

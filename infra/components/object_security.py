@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.components.clients import encoded
+from infra.components.clients import encode
 from infra.components.credentials import OBJECT_STORE
 from infra.components.derived import KEY, derive
 from infra.components.release import FORCE, labels
@@ -102,7 +102,7 @@ class ObjectSecurity(pulumi.ComponentResource):
 
 def _password(root: Mapping[str, str], user: str) -> str:
     name, _, number = user.rpartition("-")
-    return encoded(derive(root[KEY], f"object-store/{name}", int(number)))
+    return encode(derive(root[KEY], f"object-store/{name}", int(number)))
 
 
 def _passwords(users: Mapping[str, str], root: Mapping[str, str]) -> dict[str, str]:
@@ -110,4 +110,4 @@ def _passwords(users: Mapping[str, str], root: Mapping[str, str]) -> dict[str, s
 
 
 def _keys(user: str, root: Mapping[str, str]) -> dict[str, str]:
-    return {"AWS_ACCESS_KEY_ID": encoded(user), "AWS_SECRET_ACCESS_KEY": _password(root, user)}
+    return {"AWS_ACCESS_KEY_ID": encode(user), "AWS_SECRET_ACCESS_KEY": _password(root, user)}

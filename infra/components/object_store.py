@@ -9,7 +9,7 @@ import pulumi
 
 from infra.components import network, object_security
 from infra.components.credentials import OBJECT_STORE_ROOT
-from infra.components.release import common, exposure, given, release, resources, storage
+from infra.components.release import common, drop_none, exposure, release, resources, storage
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
@@ -47,7 +47,7 @@ def values(settings: Settings) -> MinioValues | None:
         network_policies=ObjectPolicies(
             **network.names(settings), clients=network.clients(settings, store.clients, *readers)
         ),
-        **given(resources=resources(store.resources)),
+        **drop_none(resources=resources(store.resources)),
     )
 
 

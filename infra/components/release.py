@@ -10,7 +10,7 @@ import pulumi
 from pulumi_kubernetes.helm.v4 import Chart
 
 from infra.settings import Settings
-from infra.settings.exposure import exposed
+from infra.settings.exposure import resolve_exposure
 from infra.settings.resources import Resources
 from infra.values.common import Storage, Values
 
@@ -38,7 +38,7 @@ def common(settings: Settings, image: str) -> dict[str, Any]:
     }
 
 
-def given(**arguments: Any) -> dict[str, Any]:
+def drop_none(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None, so that the chart's own value stands for the others."""
     return {name: value for name, value in arguments.items() if value is not None}
 
@@ -50,7 +50,7 @@ def resources(of: Resources | None) -> dict[str, str] | None:
 
 def exposure(settings: Settings, name: str) -> dict[str, Any]:
     """Return how a service of `external_access` is reached, as arguments for values."""
-    return given(**exposed(settings, name).model_dump())
+    return drop_none(**resolve_exposure(settings, name).model_dump())
 
 
 def storage(settings: Settings, size: str) -> Storage:
@@ -59,7 +59,7 @@ def storage(settings: Settings, size: str) -> Storage:
     return Storage(storage_class=own.storage_class, size=size, retain=not own.delete_volumes)
 
 
-def _adjusted(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+def _adjust(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Adjust an object of a chart before it is applied.
 
     Each may take over its fields from whoever holds them: Pulumi gives every creation a new name as field manager, so
@@ -105,5 +105,5 @@ def release(
         namespace=namespace,
         values=values.to_helm(),
         skip_crds=True,
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=after, transforms=[_adjusted]),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=after, transforms=[_adjust]),
     )

@@ -8,7 +8,7 @@ import pulumi
 
 from infra.components import network
 from infra.components.credentials import RESULT_STORE
-from infra.components.release import common, given, release, resources, storage
+from infra.components.release import common, drop_none, release, resources, storage
 from infra.settings import Settings
 from infra.values.network import Egress, ServerPolicies, anywhere
 from infra.values.network import result_store as ours
@@ -36,8 +36,10 @@ def values(settings: Settings) -> PostgresValues | None:
         credentials_secret=RESULT_STORE,
         database=store.database,
         storage=storage(settings, store.storage_size),
-        network_policies=ServerPolicies(**network.enabled(settings), clients=network.clients(settings, store.clients)),
-        **given(resources=resources(store.resources)),
+        network_policies=ServerPolicies(
+            **network.base_values(settings), clients=network.clients(settings, store.clients)
+        ),
+        **drop_none(resources=resources(store.resources)),
     )
 
 

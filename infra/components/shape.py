@@ -29,7 +29,7 @@ def _quorum(settings: Settings, there: list[Claim], find: Find) -> Iterator[str]
     if settings.kafka.external is not None:
         return
     brokers, apart = (_stateful_set(settings, name, find) for name in ("kafka", "kafka-controller"))
-    nodes, controllers = _made(brokers, "kafka", there), _made(apart, "kafka-controller", there)
+    nodes, controllers = _count_made(brokers, "kafka", there), _count_made(apart, "kafka-controller", there)
     if brokers is not None and controllers is None and not _controls(brokers):
         # A deployment that was interrupted: its controllers are still to come.
         controllers = settings.kafka.controllers
@@ -47,7 +47,7 @@ def _stateful_set(settings: Settings, name: str, find: Find) -> dict[str, Any] |
     return None if found is None else dict(found["spec"])
 
 
-def _made(spec: dict[str, Any] | None, name: str, there: list[Claim]) -> int | None:
+def _count_made(spec: dict[str, Any] | None, name: str, there: list[Claim]) -> int | None:
     """Return how many nodes were made, None when there were none.
 
     Of a StatefulSet that is gone, or was scaled to nothing, the volumes tell.

@@ -10,7 +10,7 @@ import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
 from infra.components import network
-from infra.components.release import common, given, release, resources
+from infra.components.release import common, drop_none, release, resources
 from infra.settings import Settings, SettingsError
 from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
@@ -29,7 +29,7 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
         network_policies=OperatorPolicies(**network.names(settings), api_server=network.api_server(settings)),
-        **given(resources=resources(operator.resources)),
+        **drop_none(resources=resources(operator.resources)),
     )
 
 
@@ -52,7 +52,7 @@ def crd_files(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _kept(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult:
+def _keep(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult:
     """Keep a CRD when the stack is destroyed: with it the objects of everybody who uses it would go.
 
     Its field manager stays Pulumi's: one whose name changes gives a CRD that is there back in parts, which the API
@@ -70,7 +70,7 @@ class SparkOperator(pulumi.ComponentResource):
     ) -> None:
         super().__init__("effectively-once:platform:SparkOperator", "spark-operator", None, opts)
         if (chart := values(settings)) is not None:
-            kept = pulumi.ResourceOptions(parent=self, transforms=[_kept])
+            kept = pulumi.ResourceOptions(parent=self, transforms=[_keep])
             definitions = ConfigGroup("spark-operator-crds", files=crds, opts=kept)
             release(
                 "spark-operator",

@@ -46,12 +46,12 @@ class SparkSecrets(pulumi.ComponentResource):
                         "annotations": {FORCE: "true"},
                     },
                     type="Opaque",
-                    data=root.data.apply(partial(_derived, name, settings.security.rotation)),
+                    data=root.data.apply(partial(_derive, name, settings.security.rotation)),
                     opts=pulumi.ResourceOptions(parent=self, depends_on=after),
                 )
         self.register_outputs({})
 
 
-def _derived(name: str, rotation: int, root: Mapping[str, str]) -> dict[str, str]:
+def _derive(name: str, rotation: int, root: Mapping[str, str]) -> dict[str, str]:
     drawn = {file: derive(root[KEY], f"spark/{name}/{file}", rotation) for file in FILES}
     return {file: base64.b64encode(text.encode()).decode() for file, text in drawn.items()}

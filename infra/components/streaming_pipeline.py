@@ -26,7 +26,7 @@ from infra.components import (
     spark_secrets,
 )
 from infra.components.credentials import DATABASE
-from infra.components.release import common, given, release
+from infra.components.release import common, drop_none, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
 from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
@@ -83,7 +83,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             shards=pipeline.shards,
             epoch_rows_max=pipeline.epoch_rows_max,
             start_patience_s=pipeline.start_patience_s,
-            **given(
+            **drop_none(
                 window_ms=pipeline.window_ms,
                 lateness_ms=pipeline.lateness_ms,
                 idle_ms=pipeline.idle_ms,
@@ -122,7 +122,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         wheel_digest=digest,
         announce=pipeline.announce,
         network_policies=_policies(settings, pipeline),
-        **given(driver_grace_s=pipeline.driver_grace_s),
+        **drop_none(driver_grace_s=pipeline.driver_grace_s),
     )
 
 

@@ -57,7 +57,7 @@ def claims(namespace: str, find: Find) -> list[Claim]:
     return sorted(found, key=lambda claim: (claim.set, claim.ordinal))
 
 
-def wanted(settings: Settings) -> Iterator[tuple[str, str, Storage]]:
+def list_volumes(settings: Settings) -> Iterator[tuple[str, str, Storage]]:
     """Yield section, StatefulSet and storage of everything that makes volumes."""
     if (broker := kafka.values(settings)) is not None:
         yield from (
@@ -73,9 +73,9 @@ def wrong_volumes(settings: Settings, there: list[Claim], find: Find) -> Iterato
     """Yield a line per claim that is not what is wanted, and for a class that would make none."""
     classes = {one["metadata"]["name"]: one for one in (find(CLASSES) or {}).get("items") or []}
     made = {claim.set for claim in there}
-    if any(name not in made for _, name, _ in wanted(settings)):
+    if any(name not in made for _, name, _ in list_volumes(settings)):
         yield from _no_class(settings.storage.storage_class, classes)
-    for section, name, storage in wanted(settings):
+    for section, name, storage in list_volumes(settings):
         for claim in there:
             if claim.set == name:
                 yield from _wrong(settings.namespace, section, claim, storage, classes)

@@ -56,10 +56,10 @@ def class_archive(toolchain: Toolchain, console: Console) -> Path:
     )
     cache = Cache(cache_root())
     with console.step("class archives of the JVMs (a training run)", expected_s=40):
-        return cache.get("class_archive", key, lambda directory: _trained(cache, toolchain, directory))
+        return cache.get("class_archive", key, lambda directory: _train(cache, toolchain, directory))
 
 
-def _trained(cache: Cache, toolchain: Toolchain, directory: Path) -> None:
+def _train(cache: Cache, toolchain: Toolchain, directory: Path) -> None:
     run = directory / "run"
     run.mkdir()
     try:
@@ -110,7 +110,7 @@ def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archive
     home = SparkHome(toolchain, endpoints, run, master="local[2]", dump_to=archives)
     driver = home.start("driver", JOB, [str(path)], {"EFFECTIVELY_ONCE_EVENTS": str(events)})
     try:
-        wait_for(f"{EPOCHS} epochs", EPOCHS_S, _published(events), driver)
+        wait_for(f"{EPOCHS} epochs", EPOCHS_S, _watch_published(events), driver)
         # The archive is written while the JVM ends by itself, so it is not killed with its Python process.
         family = [psutil.Process(driver.pid), *descendants(driver.pid)]
         driver.signal(signal.SIGTERM)
@@ -119,5 +119,5 @@ def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archive
         driver.stop()
 
 
-def _published(events: Path) -> Callable[[], bool]:
+def _watch_published(events: Path) -> Callable[[], bool]:
     return lambda: events.read_text().count('"published"') >= EPOCHS

@@ -32,7 +32,7 @@ _WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal
 _SI_KERNEL = 0x80
 
 
-def guarded(main: Callable[[], int]) -> int:
+def run_guarded(main: Callable[[], int]) -> int:
     """Run `main` in a guarded child and return its exit code (128 + signal if it was killed; 130 after Ctrl-C).
 
     Call it first of all in a program: before threads are started, and while the process has no other children (the
@@ -54,7 +54,7 @@ def guarded(main: Callable[[], int]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def interrupted(end: KeyboardInterrupt | SystemExit, says: str) -> int:
+def report_interrupt(end: KeyboardInterrupt | SystemExit, says: str) -> int:
     """Tell that `main` was interrupted, and how things stand; returns the exit code of Ctrl-C, raises another `end`."""
     sys.stderr.write(f"✗ interrupted; {says}\n")
     if isinstance(end, SystemExit):
@@ -128,7 +128,7 @@ def _be_child(main: Callable[[], int], guard: int, tag: str, mask: set[int | sig
         os._exit(code)
 
 
-def tagged(tag: str) -> list[psutil.Process]:
+def find_tagged(tag: str) -> list[psutil.Process]:
     """Find the processes that inherited this guard's tag, also those the kernel handed to somebody else."""
     found = []
     for one in psutil.process_iter():
@@ -142,7 +142,7 @@ def sweep(tag: str, timeout_s: float = SWEEP_TIMEOUT_S) -> None:
     """Kill every descendant and every tagged process, until none is left or the time is up."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        family = {one.pid: one for one in [*descendants(os.getpid()), *tagged(tag)]}
+        family = {one.pid: one for one in [*descendants(os.getpid()), *find_tagged(tag)]}
         alive = [one for one in family.values() if _alive(one)]
         if not alive:
             break

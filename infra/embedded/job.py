@@ -60,7 +60,7 @@ class Job:
         return cls({**kept, **({"job": job} if job else {})}, build_wheel(cache, folder))
 
     @classmethod
-    def named(cls, job: str) -> Job:
+    def from_library(cls, job: str) -> Job:
         """Take a job of the library, with the settings that it has by itself."""
         name = job.partition(":")[0].rpartition(".")[2]
         return cls({"pipeline": name, "job": job, "topic": f"{name}_events"})

@@ -122,7 +122,7 @@ class Run:
         for name in PROGRAMS:
             path = self.folder / name
             path.touch(0o700)
-            path.write_text(templating.rendered(TEMPLATES / f"{name}.py.j2", **values, python=sys.executable))
+            path.write_text(templating.render(TEMPLATES / f"{name}.py.j2", **values, python=sys.executable))
             held.callback(path.unlink)
 
     def _say(self, settings: Mapping[str, Any], declared: Declared) -> None:

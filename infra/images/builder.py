@@ -36,7 +36,7 @@ class Builder:
     _contents: dict[str, str] = field(default_factory=dict, init=False)
     _tags: dict[str, str] = field(default_factory=dict, init=False)
 
-    def published(self) -> dict[str, str]:
+    def build_all(self) -> dict[str, str]:
         """Build what a deployment needs, images with users' wheels among it; references by name."""
         built = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
         for image in built:

@@ -66,15 +66,15 @@ def base(arch: str) -> Image:
 def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
     """Every image that a deployment needs, parents first. Tools that are not in the cache are built."""
 
-    def built(tool: go_tools.GoTool, name: str) -> dict[str, Path | bytes]:
+    def build(tool: go_tools.GoTool, name: str) -> dict[str, Path | bytes]:
         return {name: go_tools.build(cache, tool, arch) / name}
 
-    python = packages.installed(cache, arch)
+    python = packages.install(cache, arch)
     s3a = resolve_jars(cache, "s3a")
     classes = hashlib.sha256(toolchain.jvm_jar.read_bytes()).hexdigest()
     return [
         base(arch),
-        Image("minio", "base", built(go_tools.MINIO, "minio"), {"key": go_tools.key(go_tools.MINIO, arch)}),
+        Image("minio", "base", build(go_tools.MINIO, "minio"), {"key": go_tools.key(go_tools.MINIO, arch)}),
         Image("postgres", "base"),
         Image("java", "base"),
         Image("kafka", "java", {"libs": toolchain.kafka_classpath}, {"jars": toolchain.kafka_classpath.name}),
@@ -93,7 +93,7 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
         Image(
             "spark-operator",
             "spark-base",
-            built(go_tools.SPARK_OPERATOR_TOOL, "spark-operator"),
+            build(go_tools.SPARK_OPERATOR_TOOL, "spark-operator"),
             {"key": go_tools.key(go_tools.SPARK_OPERATOR_TOOL, arch)},
         ),
         Image("spark", "spark-base", {"wheel": toolchain.wheel.installed}, {"wheel": toolchain.wheel.sha256}),
@@ -106,11 +106,11 @@ def jobs(cache: Cache) -> list[Image]:
         Image(
             f"{JOB_IMAGE}{wheel.name}",
             "spark",
-            {"wheel": wheels.unpacked(cache, wheel)},
+            {"wheel": wheels.unpack(cache, wheel)},
             {"wheel": wheel.sha256},
             "job",
         )
-        for wheel in wheels.kept(cache)
+        for wheel in wheels.list_kept(cache)
     ]
 
 
@@ -127,7 +127,7 @@ def control_plane(cache: Cache, arch: str) -> list[Image]:
         return Image(
             name,
             None,
-            {name: path, "Dockerfile": _rendered("control-plane/Dockerfile.j2", program=name)},
+            {name: path, "Dockerfile": _render("control-plane/Dockerfile.j2", program=name)},
             {"key": go_tools.key(tool, arch)},
             "control-plane",
             tag=f"{LOCAL}/{name}:{version}",
@@ -161,8 +161,8 @@ def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
     inputs |= {
         "kind/version": f"v{KUBERNETES}".encode(),
         "kind/images/preloaded.tar": preloaded,
-        "etc/containerd/config.toml": _rendered("node/etc/containerd/config.toml", pause=PAUSE),
-        "kind/manifests/default-storage.yaml": _rendered(
+        "etc/containerd/config.toml": _render("node/etc/containerd/config.toml", pause=PAUSE),
+        "kind/manifests/default-storage.yaml": _render(
             "node/kind/manifests/default-storage.yaml.j2",
             helper=base,
             provisioner=f"{LOCAL}/local-path-provisioner:v{LOCAL_PATH_PROVISIONER}",
@@ -176,8 +176,8 @@ def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
     )
 
 
-def _rendered(name: str, **values: str) -> bytes:
-    return templating.rendered(FOLDER / name, **values).encode()
+def _render(name: str, **values: str) -> bytes:
+    return templating.render(FOLDER / name, **values).encode()
 
 
 def pyspark() -> Path:

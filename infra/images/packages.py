@@ -14,7 +14,7 @@ PYTHON = "3.11"  # of Debian 12
 PLATFORM = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
 
 
-def installed(cache: Cache, arch: str) -> Path:
+def install(cache: Cache, arch: str) -> Path:
     """Return the artefact whose folder `packages` holds them; only wheels, checked against the lock's hashes.
 
     Raises ToolchainError when they cannot be installed.

@@ -49,7 +49,7 @@ class UserWheel:
     sha256: str
 
 
-def provided() -> dict[str, str]:
+def list_provided() -> dict[str, str]:
     """Return what a wheel may require: versions of what is in the image, by name."""
     library = tomllib.loads((CHECKOUT / "pipelines" / "pyproject.toml").read_text())["project"]["version"]
     lock = _PINNED.findall(packages.LOCK.read_text())
@@ -104,12 +104,12 @@ def keep(cache: Cache, path: Path) -> UserWheel:
     return UserWheel(found.name, target, found.sha256)
 
 
-def kept(cache: Cache) -> list[UserWheel]:
+def list_kept(cache: Cache) -> list[UserWheel]:
     """Return the wheels that are to have an image, by name. Raises WheelError for one that no longer fits."""
     return [read(path) for path in sorted((cache.root / FOLDER).glob("*/*.whl"))]
 
 
-def unpacked(cache: Cache, wheel: UserWheel) -> Path:
+def unpack(cache: Cache, wheel: UserWheel) -> Path:
     """Return the folder of a wheel's content."""
 
     def build(directory: Path) -> None:
@@ -120,7 +120,7 @@ def unpacked(cache: Cache, wheel: UserWheel) -> Path:
 
 
 def _unmet(requirements: list[str], python: str) -> Iterator[str]:
-    have = provided()
+    have = list_provided()
     if not SpecifierSet(python).contains(PYTHON):
         yield f"needs Python {python}, and the image has {PYTHON}: widen its requires-python, {_WAY_OUT}"
     where = {
@@ -143,7 +143,7 @@ def _unmet(requirements: list[str], python: str) -> Iterator[str]:
 
 
 def _hidden(entries: list[str]) -> Iterator[str]:
-    taken = {*OUR_PACKAGES, *(name.replace("-", "_") for name in provided())}
+    taken = {*OUR_PACKAGES, *(name.replace("-", "_") for name in list_provided())}
     ours = sorted({entry.partition("/")[0].removesuffix(".py") for entry in entries} & taken)
     if ours:
         yield f"brings {ours[0]}, which the image has: leave it out of the wheel"

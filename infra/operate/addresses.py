@@ -53,14 +53,14 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
         outside = platform.history_server.external_url
         found.append(_service("history server", outside, names.platform, "history-server", 18080))
     store, password = platform.object_store, _password(platform.object_store, names.platform, kubectl, keys)
-    if store.external_endpoint or "minio" in _deployed(facts):
+    if store.external_endpoint or "minio" in _list_deployed(facts):
         found.append(_service("object store (S3)", store.external_endpoint, names.platform, "minio", 9000))
         console = _service("MinIO console", store.external_console, names.platform, "minio", 9001)
-        found.append(_noted(console, password))
+        found.append(_add_note(console, password))
     else:
         found.append(Address("object store (S3)", store.endpoint, probes.http, note=password))
     kafka = platform.kafka
-    outside = kafka.external_bootstrap or (None if "kafka" in _deployed(facts) else kafka.bootstrap)
+    outside = kafka.external_bootstrap or (None if "kafka" in _list_deployed(facts) else kafka.bootstrap)
     found.append(
         Address("Kafka bootstrap", outside, probes.kafka)
         if outside
@@ -99,13 +99,13 @@ def _result_store(
     store: Store, namespace: str, facts: Facts, kubectl: str, keys: Mapping[str, tuple[str, ...]]
 ) -> Address:
     note = _password(store, namespace, kubectl, keys)
-    if store.external_endpoint or "postgres" not in _deployed(facts):
+    if store.external_endpoint or "postgres" not in _list_deployed(facts):
         return Address("PostgreSQL", store.external_endpoint or store.endpoint, probes.postgres, note=note)
     forward = Forward(namespace, "svc/postgres", 5432, 5432)
     return Address("PostgreSQL", f"{HOST}:5432", None, "postgres", forward, note)
 
 
-def _noted(address: Address, note: str) -> Address:
+def _add_note(address: Address, note: str) -> Address:
     return Address(address.name, address.address, address.probe, address.component, address.forward, note)
 
 
@@ -124,7 +124,7 @@ def _password(store: Store, namespace: str, kubectl: str, keys: Mapping[str, tup
     return f"password: {kubectl} -n {where} get secret {store.secret} -o jsonpath={path} | base64 -d{same}"
 
 
-def _deployed(facts: Facts) -> set[str]:
+def _list_deployed(facts: Facts) -> set[str]:
     return {one.metadata.labels.get(NAME, "") for one in facts.workloads}
 
 

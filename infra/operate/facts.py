@@ -39,7 +39,7 @@ def gather(api: Reader, platform: Platform, now: datetime | None = None) -> Fact
     unknown: dict[str, str] = {}
 
     def ask(what: str, path: str, kind: type[Kind], **query: str) -> tuple[Kind, ...]:
-        return _listed(api, path, kind, lambda error: unknown.setdefault(what, error.answer), **query)
+        return _list(api, path, kind, lambda error: unknown.setdefault(what, error.answer), **query)
 
     phases = {}
     for name in platform.namespaces.ours:
@@ -77,7 +77,7 @@ def gather(api: Reader, platform: Platform, now: datetime | None = None) -> Fact
 def pods_of(api: Reader, namespace: str, selector: str = "") -> tuple[Pod, ...]:
     """The pods of a namespace that carry these labels. Raises ApiError, UnreachableError."""
     query = {"labelSelector": selector} if selector else {}
-    return _parsed(api.get(f"/api/v1/namespaces/{namespace}/pods", **query), Pod)
+    return _parse(api.get(f"/api/v1/namespaces/{namespace}/pods", **query), Pod)
 
 
 def log_path(pod: Pod) -> str:
@@ -85,17 +85,17 @@ def log_path(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
 
 
-def _listed(
+def _list(
     api: Reader, path: str, kind: type[Kind], refused: Callable[[ApiError], object], **query: str
 ) -> tuple[Kind, ...]:
     try:
-        return _parsed(api.get(path, **query), kind)
+        return _parse(api.get(path, **query), kind)
     except ApiError as error:
         refused(error)
         return ()
 
 
-def _parsed(answer: dict[str, Any], kind: type[Kind]) -> tuple[Kind, ...]:
+def _parse(answer: dict[str, Any], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(kind.model_validate(one) for one in answer.get("items") or [])
 
 

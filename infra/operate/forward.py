@@ -44,7 +44,7 @@ def hold(forwards: Mapping[str, Forward], kubectl: str, environment: Mapping[str
         try:
             for name, wanted in forwards.items():
                 here = replace(wanted, local=free_ports(1)[0]) if listens(HOST, wanted.local) else wanted
-                children.append(_opened(name, here, kubectl, environment, Path(logs)))
+                children.append(_open(name, here, kubectl, environment, Path(logs)))
                 screen.print(escape(f"✓ {name}: http://{HOST}:{here.local}"))
             if children:
                 screen.print("open until Ctrl-C")
@@ -61,7 +61,7 @@ def hold(forwards: Mapping[str, Forward], kubectl: str, environment: Mapping[str
                 child.stop()
 
 
-def _opened(name: str, forward: Forward, kubectl: str, environment: Mapping[str, str], logs: Path) -> Child:
+def _open(name: str, forward: Forward, kubectl: str, environment: Mapping[str, str], logs: Path) -> Child:
     """One kubectl that listens. Raises ServerError."""
     argv = shlex.split(forward.command(kubectl))
     child = Child(name, argv, logs / f"{forward.local}.log", cwd=logs, env=environment)

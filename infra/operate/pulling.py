@@ -31,7 +31,7 @@ def unpullable(pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
             why = " ".join(waiting.message.split())[:200]
             who = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
             told_so = f"{waiting.reason}{f' ({why})' if why else ''}"
-            yield image, f"{who} waits for image {image}: {told_so}. {_mended(image)}"
+            yield image, f"{who} waits for image {image}: {told_so}. {_remedy(image)}"
 
 
 def hopeless(pods: Iterable[Pod], before: Collection[str]) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _never_comes(image: str, waiting: Waiting) -> bool:
     return waiting.reason in _NEVER or image.startswith(OURS) or _ANSWERED.search(waiting.message) is not None
 
 
-def _mended(image: str) -> str:
+def _remedy(image: str) -> str:
     if image.rpartition("/")[2].startswith(OURS):
         return (
             "On the cluster of this machine: `make up` builds and loads it. On another: `make images "

@@ -79,9 +79,9 @@ class Wait:
         for driver in map(Pod.model_validate, items):
             if driver.metadata.deletion_timestamp is None and (found := self._judge(driver)):
                 return found
-        return None if items else self._suspended()
+        return None if items else self._explain_suspension()
 
-    def _suspended(self) -> str | None:
+    def _explain_suspension(self) -> str | None:
         """Say whether somebody has suspended it, as a run of the harness does while it needs the room."""
         path = f"{APPLICATIONS.format(self.namespace)}/{self.pipeline}"
         suspended = Application.model_validate(self.cluster.get(path)).spec.suspend

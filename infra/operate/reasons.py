@@ -95,7 +95,7 @@ def last_error_line(log: str) -> str:
     return (named or told or [""])[-1]
 
 
-def ended(how: Terminated) -> str:
+def describe_end(how: Terminated) -> str:
     """How a container ended, e.g. `exit code 137 (OOMKilled)`."""
     reason = f" ({how.reason})" if how.reason and how.reason not in ("Error", "Completed") else ""
     return f"exit code {how.exit_code}{reason}"
@@ -108,7 +108,7 @@ def _container(one: Container, own: list[Event], last_words: str, *, init: bool)
     if terminated:
         if terminated.exit_code == 0:
             return None if init else "ended with exit code 0, and should not end"
-        return f"{ended(terminated)}{line or (f': {terminated.message}' if terminated.message else '')}"
+        return f"{describe_end(terminated)}{line or (f': {terminated.message}' if terminated.message else '')}"
     if waiting:
         return _waiting(one, own, line)
     if one.state.running and not one.ready and not init:
@@ -128,7 +128,7 @@ def _waiting(one: Container, own: list[Event], line: str) -> str | None:
         return f"image {one.image} cannot be pulled: {event.message if event else waiting.message or waiting.reason}"
     if waiting.reason == "CrashLoopBackOff":
         before = one.last_state.terminated
-        return f"crash loop: {ended(before) if before else waiting.message}{line}"
+        return f"crash loop: {describe_end(before) if before else waiting.message}{line}"
     if waiting.reason == "ContainerCreating":
         warned = latest(event for event in own if event.type == "Warning")
         return f"is being created{f': {warned.reason}: {warned.message}' if warned else ''}"

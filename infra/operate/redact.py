@@ -45,7 +45,7 @@ class Redactor:
         """A text without secrets: known values, assignments by name, passwords in URLs, bearer tokens."""
         if self._pattern:
             text = self._pattern.sub(lambda found: f"[removed: {self._needles[found[0]]}]", text)
-        text = _ASSIGNED.sub(self._assigned, text)
+        text = _ASSIGNED.sub(self._redact_assignment, text)
         text = _USERINFO.sub(rf"\1{REMOVED}\3", text)
         return _BEARER.sub(rf"\1{REMOVED}", text)
 
@@ -85,7 +85,7 @@ class Redactor:
         held = {**(secret.get("data") or {}), **(secret.get("stringData") or {})}
         return {**kept, "metadata": self.tree(meta), "keys": sorted(held)}
 
-    def _assigned(self, found: re.Match[str]) -> str:
+    def _redact_assignment(self, found: re.Match[str]) -> str:
         name, value = found.groups()
         bare = value.strip("\"'")
         known = bare in self._names or bare.startswith(("[removed", "${", "$("))

@@ -18,7 +18,7 @@ OWN: Final = {"kafka": 9092, "object_store": 9000, "console": 9001, "history_ser
 HTTPS, HTTP = 443, 80
 
 
-def exposed(settings: Settings, name: str) -> Exposed:
+def resolve_exposure(settings: Settings, name: str) -> Exposed:
     """Return how `name` is reached, with what is usual filled in."""
     way: Exposed = getattr(settings.external_access, name)
     ingress = HTTPS if way.tls_secret else HTTP
@@ -44,7 +44,7 @@ def contradictions(settings: Settings, configured: Collection[str]) -> Iterator[
             yield f"{where}.by: {missing}, so there is nothing to be reached; leave it out"
         else:
             yield from _of_one(where, name, way, settings.kafka.nodes)
-    yield from _shared(settings)
+    yield from _find_shared(settings)
 
 
 def _missing(settings: Settings, name: str) -> str | None:
@@ -81,13 +81,13 @@ def _of_one(where: str, name: str, way: Exposed, nodes: int) -> Iterator[str]:
         yield f"{where}.host: {NODE} stands for brokers with a load balancer each, got {way.host!r}"
 
 
-def _shared(settings: Settings) -> Iterator[str]:
+def _find_shared(settings: Settings) -> Iterator[str]:
     """Yield what two services would answer at: addresses outside, node ports inside."""
     taken: dict[object, str] = {}
     for name in OUTSIDE:
         if getattr(settings.external_access, name).by == "none" or _missing(settings, name):
             continue
-        way = exposed(settings, name)
+        way = resolve_exposure(settings, name)
         for node in range(settings.kafka.nodes if name == "kafka" else 1):
             address = f"{str(way.host).replace(NODE, str(node))}:{(way.port or 0) + node}"
             inside = (way.node_port or 0) + node

@@ -56,12 +56,12 @@ def _siblings(location: tuple[int | str, ...]) -> list[str]:
     return [*model.model_fields]
 
 
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return both, `over` winning field by field at every depth."""
     result = dict(under)
     for key, value in over.items():
         below = result.get(key)
-        result[key] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        result[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return result
 
 
@@ -83,7 +83,7 @@ def load(
     profile = config.get("profile", DEFAULT)
     if not isinstance(profile, str) or profile not in PROFILES:
         raise SettingsError([f"profile: one of {', '.join(PROFILES)} is allowed, got {profile!r}"])
-    data = merged(PROFILES[profile], {k: v for k, v in config.items() if k not in ("images", "pipelines")})
+    data = merge(PROFILES[profile], {k: v for k, v in config.items() if k not in ("images", "pipelines")})
     if "pipeline_defaults" in config:
         raise SettingsError(["pipeline_defaults: part of the profiles; set fields below pipelines.<name> instead"])
     defaults = data.pop("pipeline_defaults", {})
@@ -92,7 +92,7 @@ def load(
         raise SettingsError(
             [f"images: none are known; `eval $(make env)` sets {IMAGES_VARIABLE}, or name them in the stack's config"]
         )
-    data["images"] = _images(merged(images, given_images)) if isinstance(given_images, Mapping) else given_images
+    data["images"] = _images(merge(images, given_images)) if isinstance(given_images, Mapping) else given_images
     data["profile"] = profile
     data["pipelines"] = dict(_pipelines(data, config.get("pipelines", data.get("pipelines", {})), defaults))
     try:
@@ -142,7 +142,7 @@ def _pipelines(
             "topic": f"{prefix}events",
             "bucket": bucket,
         }
-        yield str(name), merged(merged(derived, defaults), value or {})
+        yield str(name), merge(merge(derived, defaults), value or {})
 
 
 def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:

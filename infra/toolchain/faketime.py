@@ -82,7 +82,7 @@ def preload(library: Path, file: Path) -> dict[str, str]:
     }
 
 
-def written(seconds: int) -> str:
+def format_offset(seconds: int) -> str:
     """Return what is in the file for a clock that is ahead by so many seconds; of one length whatever they are.
 
     Threads of a process read it through one buffer: what is replaced by as many characters is never a word in between.
@@ -93,7 +93,7 @@ def written(seconds: int) -> str:
 def _check(directory: Path) -> None:
     """See a process believe it. Raises ToolchainError."""
     file = directory / "probe"
-    file.write_text(written(PROBE_S))
+    file.write_text(format_offset(PROBE_S))
     ended = subprocess.run(
         [sys.executable, "-c", "import time; time.sleep(0.01); print(time.time())"],
         capture_output=True,

@@ -92,13 +92,13 @@ def find_programs(
         tool = program.also if program.also and go_tools.built(cache, program.also) else program.tool
         here = on_path(program, path)
         if here is None and (program.name in needed or go_tools.built(cache, tool)):
-            here = built(cache, console, tool) / program.name
+            here = provide(cache, console, tool) / program.name
         if here is not None:
             found[program.name] = here
     return found
 
 
-def built(cache: Cache, console: Console, tool: GoTool) -> Path:
+def provide(cache: Cache, console: Console, tool: GoTool) -> Path:
     """The directory of a tool's binaries, with progress when it has to be built."""
     if go_tools.built(cache, tool):
         return go_tools.build(cache, tool)
@@ -111,4 +111,4 @@ def build_all(cache: Cache, console: Console) -> None:
     unneeded = {program.tool.name for program in PROGRAMS if on_path(program)}
     for tool in go_tools.ALL:
         if tool.name not in unneeded:
-            built(cache, console, tool)
+            provide(cache, console, tool)

@@ -25,13 +25,13 @@ def find_strace() -> Path:
     found = shutil.which("strace")
     if found is None:
         raise ToolchainError(f"there is no strace; {HOW}")
-    said = _tried(found)
+    said = _try(found)
     if said is not None:
         raise ToolchainError(f"strace cannot attach to a process here ({said}); {HOW}; as root, or with ptrace_scope 0")
     return Path(found)
 
 
-def traced_by(pid: int) -> set[int]:
+def find_tracers(pid: int) -> set[int]:
     """Return the ids of who traces a process's threads, 0 for nobody; nothing once the process is gone."""
     found = set()
     with suppress(FileNotFoundError, ProcessLookupError):
@@ -42,7 +42,7 @@ def traced_by(pid: int) -> set[int]:
     return found
 
 
-def _tried(program: str) -> str | None:
+def _try(program: str) -> str | None:
     """Attach to a sleeper as to a server, with a delay; what was said when that fails, None when it works."""
     ids = {"user": STRANGER, "group": STRANGER, "extra_groups": ()} if os.geteuid() == 0 else {}
     command = [program, "-f", "-q", "-o", os.devnull, "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=1", "-p"]
@@ -50,7 +50,7 @@ def _tried(program: str) -> str | None:
     with subprocess.Popen(["sleep", "10"], cwd="/", **ids) as sleeper:  # type: ignore[call-overload]
         with subprocess.Popen([*command, str(sleeper.pid)], stderr=subprocess.PIPE, text=True) as strace:
             deadline = time.monotonic() + ATTACHED_S
-            while (works := traced_by(sleeper.pid) == {strace.pid}) is False and time.monotonic() < deadline:
+            while (works := find_tracers(sleeper.pid) == {strace.pid}) is False and time.monotonic() < deadline:
                 if strace.poll() is not None:
                     break
                 time.sleep(POLL_S)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from infra.values.generate import CHARTS, generated
+from infra.values.generate import CHARTS, generate
 
 
 def main(argv: list[str]) -> int:
     """Write the files, or with `--check` compare them."""
     check = "--check" in argv
     differ = []
-    for path, text in generated(CHARTS).items():
+    for path, text in generate(CHARTS).items():
         if path.is_file() and path.read_text() == text:
             continue
         differ.append(path)

@@ -54,7 +54,7 @@ def defaults(model: type[Values]) -> dict[str, Any]:
     return found
 
 
-def generated(charts: Path) -> dict[Path, str]:
+def generate(charts: Path) -> dict[Path, str]:
     """Return the text of every file that is made, by path."""
     page = charts.parent / FLOWS
     files = {page: with_table(page.read_text())}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from infra.embedded.guard import guarded
+from infra.embedded.guard import run_guarded
 from tests.bench import (
     against,
     catalog,
@@ -54,4 +54,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     # What is interrupted leaves no server behind, and no gigabyte of records.
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

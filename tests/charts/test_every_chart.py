@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infra.values.common import Values
-from infra.values.generate import CHARTS, MODELS, generated
+from infra.values.generate import CHARTS, MODELS, generate
 from tests.charts import samples
 from tests.charts.render import NAMESPACE, Object, Rendered, helm, render
 
@@ -25,7 +25,7 @@ def test_every_chart_has_a_model_and_a_sample() -> None:
 
 def test_schema_and_defaults_are_those_of_the_models() -> None:
     """`python -m infra.values` has nothing to write."""
-    assert {str(path) for path, text in generated(CHARTS).items() if path.read_text() != text} == set()
+    assert {str(path) for path, text in generate(CHARTS).items() if path.read_text() != text} == set()
 
 
 @EACH

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from infra.embedded.guard import interrupted
+from infra.embedded.guard import report_interrupt
 from infra.errors import RefusedError
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
@@ -52,7 +52,9 @@ def main(experiment: Experiment[Any, Any], arguments: Sequence[str] | None = Non
         except (EvidenceError, InputError) as error:
             raise RefusedError(str(error)) from error
         except (KeyboardInterrupt, SystemExit) as end:
-            return interrupted(end, "everything that was started has been stopped; --resume RUN plays what is left")
+            return report_interrupt(
+                end, "everything that was started has been stopped; --resume RUN plays what is left"
+            )
         sys.stdout.write(page.markdown(experiment.page, results) + "\n")
         return results.verdict.exit_code
 

@@ -23,7 +23,7 @@ import structlog
 import typer
 
 from infra.command_line import run_tool
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import report_interrupt, run_guarded
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 from tests.fuzz import test_answers, test_refused
@@ -90,7 +90,7 @@ def play(asked: Asked) -> int:
         prepare(console)
         return on_stack(asked, seed)
     except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, f"nothing is left of it; `make fuzz SEED={seed}` begins anew")
+        return report_interrupt(end, f"nothing is left of it; `make fuzz SEED={seed}` begins anew")
 
 
 def in_memory(asked: Asked, seed: int, say: Say) -> int:
@@ -147,4 +147,4 @@ def on_stack(asked: Asked, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

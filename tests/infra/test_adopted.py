@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.components.adopted import adopted
+from infra.components.adopted import list_adopted
 from infra.components.credentials import Credentials
 from infra.components.derived import derive
 from infra.components.shape import require_same
@@ -46,7 +46,7 @@ def test_what_is_looked_for_is_what_the_program_reads(
     wanted = settings(profile="production", adopt_credentials=True, security=security, **external)
     deploy(wanted, crds(tmp_path))
     ours = {reference for reference in read if not reference.startswith("vault/")}
-    assert ours == {f"effectively-once/{name}" for name in adopted(wanted)}
+    assert ours == {f"effectively-once/{name}" for name in list_adopted(wanted)}
     assert ("effectively-once/platform-root" in ours) is bool(security)
 
 
@@ -93,4 +93,4 @@ def test_a_secret_without_its_keys_is_named_with_them_and_not_with_values() -> N
 
 def test_nothing_of_what_is_brought_is_looked_for() -> None:
     wanted = settings(adopt_credentials=True, **EXTERNAL)
-    assert adopted(wanted) == {}
+    assert list_adopted(wanted) == {}

@@ -9,8 +9,8 @@ import pulumi
 import pytest
 
 from infra.cluster.api import Api, ApiError
-from infra.components.namespaces import ENFORCE, MAKER, MARK, brought, names, open_doors
-from infra.components.spark_operator import _kept
+from infra.components.namespaces import ENFORCE, MAKER, MARK, find_brought, names, open_doors
+from infra.components.spark_operator import _keep
 from tests.infra.platform import crds, deploy, settings
 
 PLATFORM, OPERATOR, PIPELINES = "effectively-once", "effectively-once-operator", "effectively-once-pipelines"
@@ -31,17 +31,17 @@ class FakeCluster(Api):
 
 def test_a_namespace_that_is_there_without_our_mark_was_brought() -> None:
     there = FakeCluster(effectively_once={MARK: MAKER}, effectively_once_pipelines=None)
-    assert brought(settings(), there.find) == {PIPELINES: None}
-    assert brought(settings(), FakeCluster(effectively_once={MARK: "somebody"}).find) == {PLATFORM: None}
+    assert find_brought(settings(), there.find) == {PIPELINES: None}
+    assert find_brought(settings(), FakeCluster(effectively_once={MARK: "somebody"}).find) == {PLATFORM: None}
 
 
 def test_on_an_empty_cluster_all_are_ours() -> None:
-    assert brought(settings(), FakeCluster().find) == {}
+    assert find_brought(settings(), FakeCluster().find) == {}
 
 
 def test_without_an_answer_nothing_is_taken_for_ours() -> None:
     with pytest.raises(ApiError, match="403"):
-        brought(settings(), FakeCluster(status=403).find)
+        find_brought(settings(), FakeCluster(status=403).find)
 
 
 def test_an_installed_operator_has_a_namespace_that_is_none_of_our_business() -> None:
@@ -67,7 +67,7 @@ def test_our_namespaces_refuse_privileged_pods_and_those_that_were_brought_keep_
 
 
 def test_a_namespace_that_was_brought_without_pod_security_is_named_with_the_command() -> None:
-    there = brought(
+    there = find_brought(
         settings(),
         FakeCluster(
             effectively_once=None,
@@ -83,9 +83,9 @@ def test_a_namespace_that_was_brought_without_pod_security_is_named_with_the_com
 
 def test_crds_stay_when_the_stack_is_destroyed(tmp_path: Path) -> None:
     group = deploy(settings(), crds(tmp_path)).engine.of("ConfigGroup")["spark-operator-crds"]
-    assert group.transforms == ("_kept",)
+    assert group.transforms == ("_keep",)
     kind, props = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", {"metadata": {"name": "x"}, "spec": {}}
-    found = _kept(
+    found = _keep(
         pulumi.ResourceTransformArgs(custom=True, type_=kind, name="x", props=props, opts=pulumi.ResourceOptions())
     )
     assert found.opts.retain_on_delete is True

@@ -6,12 +6,12 @@ from typing import Any
 
 import pulumi
 
-from infra.components.release import FORCE, _adjusted
+from infra.components.release import FORCE, _adjust
 
 
 def adjusted(kind: str, props: dict[str, Any]) -> pulumi.ResourceTransformResult | None:
     """Return what becomes of one object."""
-    return _adjusted(
+    return _adjust(
         pulumi.ResourceTransformArgs(
             custom=True, type_=f"kubernetes:{kind}", name="one", props=props, opts=pulumi.ResourceOptions()
         )

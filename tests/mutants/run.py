@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import report_interrupt, run_guarded
 from infra.embedded.process import ServerError
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.mutants import table, trial
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, player: trial.Play = trial.play
         sys.stderr.write(f"✗ {error}\n")
         return 2
     except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "modules that were played are kept, and the same command goes on with the next")
+        return report_interrupt(end, "modules that were played are kept, and the same command goes on with the next")
     sys.stdout.write(page.read_text())
     for said in _complaints(scores):
         console.say(f"✗ {said}")
@@ -58,4 +58,4 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

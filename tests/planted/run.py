@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import report_interrupt, run_guarded
 from infra.embedded.process import ServerError
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.planted import matrix
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 2
     except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "what was played is kept, and the same command goes on")
+        return report_interrupt(end, "what was played is kept, and the same command goes on")
     sys.stdout.write(page.read_text())
     lost = [one.bug for one in played if not one.caught]
     console.say(f"{len(played) - len(lost)} of {len(played)} bugs are caught; {page}")
@@ -57,4 +57,4 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

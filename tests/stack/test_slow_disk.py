@@ -15,7 +15,7 @@ from infra.embedded.process import descendants
 from infra.embedded.server import Server
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.command import ToolchainError
-from infra.toolchain.strace import find_strace, traced_by
+from infra.toolchain.strace import find_strace, find_tracers
 from tests.harness.adapters.disk_probes import OBJECT, PLACE, BrokerProbe, StoreProbe
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.slow_disk_arsenal import slow_disks, slow_disks_of
@@ -64,7 +64,7 @@ def slowed(stack: EmbeddedStack, database: PostgresServer, tmp_path: Path) -> Ca
             healing.close(torn_down=False)
         assert fault.after() == [who]
         assert fault.landed(), fault.evidence()
-        assert all(traced_by(one.pid) <= {0} for one in family)
+        assert all(find_tracers(one.pid) <= {0} for one in family)
         return fault.evidence()
 
     return slow

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import report_interrupt, run_guarded
 from infra.errors import RefusedError
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
@@ -58,7 +58,7 @@ def play(asked: Asked) -> int:
     except TrialError as error:
         raise RefusedError(str(error)) from error
     except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "nothing is left of it, and the same command begins anew")
+        return report_interrupt(end, "nothing is left of it, and the same command begins anew")
     if not tried:
         raise RefusedError("no alteration is of these: --only takes names of files, or 'FILE: FIELD', with *")
     lost = [one for one in tried if one.lost]
@@ -78,4 +78,4 @@ def play(asked: Asked) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

@@ -93,7 +93,7 @@ class Lifecycle:
 
     def images(self, builder: Builder, *, push: bool = False) -> dict[str, str]:
         """Build what is missing, push it if asked to, and write the references for a Pulumi program."""
-        references = builder.published()
+        references = builder.build_all()
         if push:
             builder.push(references.values())
         path = self.state.pushed_images if push else self.state.images
@@ -154,7 +154,7 @@ class Lifecycle:
         if action == "use":
             return
         # Asked for first: a setting that is wrong is refused while nothing is changed.
-        published = node_image.published(kind.engine, self.state.refusal, self.console)
+        published = node_image.find_published(kind.engine, self.state.refusal, self.console)
         if action == "replace":
             self.console.say("  the cluster of an interrupted or restarted machine is made anew")
             kind.delete()

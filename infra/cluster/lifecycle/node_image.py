@@ -28,7 +28,7 @@ ANSWER_S, PULL_S = 12.0, 600.0
 REMEMBERED_S = 24 * 3600.0
 
 
-def published(engine: Engine, refusal: Path, console: Console, env: Mapping[str, str] | None = None) -> str | None:
+def find_published(engine: Engine, refusal: Path, console: Console, env: Mapping[str, str] | None = None) -> str | None:
     """Return the reference of a published node image that the engine holds now; None: one has to be built.
 
     Args:
@@ -50,7 +50,7 @@ def published(engine: Engine, refusal: Path, console: Console, env: Mapping[str,
     image = PUBLISHED if asked == AUTO else asked
     why = None
     if not engine.run("image", "inspect", "--format", "{{.Id}}", image, check=False):
-        why = _remembered(refusal, image) if asked == AUTO else None
+        why = _recall_refusal(refusal, image) if asked == AUTO else None
         if why is None:
             with console.step(f"ask for {image}"):
                 why = _pull(engine, image)
@@ -100,7 +100,7 @@ def _unfit(engine: Engine, image: str) -> str | None:
     return f"it holds Kubernetes {version}, needed is {VERSION}" if version else "it is no node image of kind"
 
 
-def _remembered(refusal: Path, image: str) -> str | None:
+def _recall_refusal(refusal: Path, image: str) -> str | None:
     try:
         kept = json.loads(refusal.read_text())
         age_s = time.time() - kept["at"]
@@ -111,5 +111,5 @@ def _remembered(refusal: Path, image: str) -> str | None:
 
 def _remember(refusal: Path, image: str, why: str) -> None:
     # One that is remembered keeps its time, or it would never be asked for again where `make up` runs daily.
-    if _remembered(refusal, image) != why:
+    if _recall_refusal(refusal, image) != why:
         refusal.write_text(json.dumps({"image": image, "why": why, "at": time.time()}))

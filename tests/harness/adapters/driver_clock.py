@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.embedded.process import Child
 from infra.embedded.spark import SparkHome
-from infra.toolchain.faketime import preload, written
+from infra.toolchain.faketime import format_offset, preload
 
 OF_EXECUTORS = {"spark.executorEnv.LD_PRELOAD": ""}
 """They are on other machines than their driver, as it were: what it preloads is not handed on to them."""
@@ -37,7 +37,7 @@ class DriverClock:
     def step(self, seconds: int) -> None:
         """Let it be ahead of this machine's by so many seconds (behind, of a negative number), at once."""
         new = self._file.with_suffix(".new")
-        new.write_text(written(seconds))
+        new.write_text(format_offset(seconds))
         new.replace(self._file)
 
     def right(self) -> None:

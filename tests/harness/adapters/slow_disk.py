@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from infra.embedded.process import Child, ServerError
-from infra.toolchain.strace import traced_by
+from infra.toolchain.strace import find_tracers
 from tests.harness.adapters.drivers import NoProcessError
 
 ATTACHED_S, POLL_S = 10.0, 0.005
@@ -83,7 +83,7 @@ class SlowDisk:
     def _attached(self, pids: Sequence[int]) -> bool:
         """Whether it traces every thread of all that are left, the first one among them."""
         assert self._child is not None
-        tracers = [traced_by(pid) for pid in pids]
+        tracers = [find_tracers(pid) for pid in pids]
         return bool(tracers[0]) and all(found <= {self._child.pid} for found in tracers)
 
     def _command(self, pids: Sequence[int], delay_ms: float) -> list[str]:

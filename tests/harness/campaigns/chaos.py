@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rich.console import Console as Terminal
 
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import report_interrupt, run_guarded
 from infra.errors import RefusedError
 from infra.options import ask
 from tests.harness.campaigns import cluster, embedded
@@ -46,7 +46,7 @@ def play(asked: Campaign) -> int:
     except (NoFaultError, InputError) as error:
         raise RefusedError(str(error)) from error
     except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, UNDONE[asked.on])
+        return report_interrupt(end, UNDONE[asked.on])
     if results is None:
         return 0
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -54,4 +54,4 @@ def play(asked: Campaign) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

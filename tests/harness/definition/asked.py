@@ -67,7 +67,7 @@ class Definition:
             RunError: it cannot be imported, is no pipeline, or is one that cannot be judged; with what was said.
             ToolchainError: its package cannot be built.
         """
-        found = Job.at(folder, job, cache) if folder is not None else Job.named(str(job))
+        found = Job.at(folder, job, cache) if folder is not None else Job.from_library(str(job))
         environment = found.environment(toolchain)
         path = {"PYTHONPATH": f"{environment['PYTHONPATH']}:{CHECKOUT}"}
         argv = [sys.executable, "-m", "tests.harness.definition.declared", "declaration", str(found.settings["job"])]

@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import report_interrupt, run_guarded
 from infra.errors import RefusedError
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
@@ -122,7 +122,7 @@ def main(
                 soak.open(name)
                 return _soak(soak, plan, asked)
         except (KeyboardInterrupt, SystemExit) as end:
-            return interrupted(end, "what is noted counts, the part that was under way is run again")
+            return report_interrupt(end, "what is noted counts, the part that was under way is run again")
 
     return ask(Asked, act, arguments, name="soak")
 
@@ -163,4 +163,4 @@ def _seed_of(state: State, asked: int | None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

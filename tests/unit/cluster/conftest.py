@@ -63,5 +63,5 @@ def ours(state: StateDirectory, console: Console, tmp_path: Path, monkeypatch: p
     """A life cycle whose ports are free, whose network is there at once, and without a published node image."""
     monkeypatch.setattr(needs, "require_ports", lambda: None)
     monkeypatch.setattr(network, "connect", lambda *_, **__: None)
-    monkeypatch.setattr(node_image, "published", lambda *_: None)
+    monkeypatch.setattr(node_image, "find_published", lambda *_: None)
     return Lifecycle(console, state, Cache(tmp_path / "cache"))

@@ -56,7 +56,7 @@ def test_the_first_cluster_is_made_and_recorded_as_ready(ours: Lifecycle) -> Non
 def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """A published image is to be had, and ours must not be built; how the network was connected."""
     connected: dict[str, bool] = {}
-    monkeypatch.setattr(node_image, "published", lambda *_: "kindest/node:1")
+    monkeypatch.setattr(node_image, "find_published", lambda *_: "kindest/node:1")
     monkeypatch.setattr(network, "connect", lambda *_, **how: connected.update(how))
     return connected
 
@@ -83,10 +83,10 @@ def test_a_cluster_stays_with_its_node_image_whatever_the_answer_is_later(
     first: str | None, ours: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = FakeKind()
-    monkeypatch.setattr(node_image, "published", lambda *_: first)
+    monkeypatch.setattr(node_image, "find_published", lambda *_: first)
     _cluster(ours, kind)
     made, record = list(kind.done), Record.read(ours.state.record)
-    monkeypatch.setattr(node_image, "published", lambda *_: pytest.fail("a cluster that is there asks nobody"))
+    monkeypatch.setattr(node_image, "find_published", lambda *_: pytest.fail("a cluster that is there asks nobody"))
     _cluster(ours, kind)
     assert (kind.done, Record.read(ours.state.record)) == (made, record)
 
@@ -98,7 +98,7 @@ def test_a_node_image_that_was_asked_for_in_vain_is_refused_before_anything_is_c
     settings.touch()
     Record("creating", "node:1", 1).write(ours.state.record)
     kind = FakeKind({"node0": "running"})
-    monkeypatch.setattr(node_image, "published", refusing("cannot be used"))
+    monkeypatch.setattr(node_image, "find_published", refusing("cannot be used"))
     with pytest.raises(EngineError, match="cannot be used"):
         _cluster(ours, kind)
     assert kind.done == []
@@ -187,7 +187,7 @@ def test_up_goes_through_its_steps_with_one_builder(
     kind = FakeKind()
     did = kind.done.append
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
-    one = iter([SimpleNamespace(published=lambda: {"spark": "spark:1"}, node=lambda: "node:1", toolchain=toolchain)])
+    one = iter([SimpleNamespace(build_all=lambda: {"spark": "spark:1"}, node=lambda: "node:1", toolchain=toolchain)])
     monkeypatch.setattr(lifecycle, "Builder", lambda *_: next(one))
     monkeypatch.setattr(Lifecycle, "tools", lambda _: did("tools"))
     monkeypatch.setattr(Lifecycle, "kind", lambda *_: kind)

@@ -39,7 +39,7 @@ class Asked:
         """What is decided when the engine answers so."""
         self._docker.answers(answers)
         env = {} if setting is None else {SETTING: setting}
-        return node_image.published(self._engine, self.refusal, self._console, env)
+        return node_image.find_published(self._engine, self.refusal, self._console, env)
 
     @property
     def pulls(self) -> list[str]:

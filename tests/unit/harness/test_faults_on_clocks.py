@@ -16,7 +16,7 @@ from infra.embedded import spark
 from infra.embedded.process import identity
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints
-from infra.toolchain.faketime import written
+from infra.toolchain.faketime import format_offset
 from tests.harness.adapters.driver_clock import DriverClock, with_clock
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -68,11 +68,11 @@ world = lend(Clocked)
 
 
 def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_goes_on(world: Clocked) -> None:
-    assert world.offset.read_text() == written(0)
+    assert world.offset.read_text() == format_offset(0)
     fault = world.fault(-120)
     ((who, at),) = fault.strike({})
     assert who == identity(world.pid)
-    assert world.offset.read_text() == written(-120)
+    assert world.offset.read_text() == format_offset(-120)
     assert world.healing.owed == ["set the drivers' clock right (-120 s)"]
     assert world.drivers.under == "a clock off by -120 s"
     assert not fault.landed()
@@ -85,7 +85,7 @@ def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_go
     assert fault.after() == [], "nothing was published by the right clock yet"
     fault.heal()
     fault.heal()
-    assert world.offset.read_text() == written(0)
+    assert world.offset.read_text() == format_offset(0)
     assert world.drivers.under is None
     assert fault.after() == []
     world.says(state="published")
@@ -139,14 +139,14 @@ def test_a_run_that_ends_meanwhile_sets_it_right(world: Clocked) -> None:
     fault.endure()
     world.healing.close(torn_down=True)
     assert world.said == ["✓ healed at the end of the run: set the drivers' clock right (+3600 s)"]
-    assert world.offset.read_text() == written(0)
+    assert world.offset.read_text() == format_offset(0)
 
 
 def test_without_a_driver_it_misses_and_nothing_is_stepped(world: Clocked) -> None:
     world.drivers.kill()
     with pytest.raises(NoProcessError):
         world.fault().strike({})
-    assert world.offset.read_text() == written(0)
+    assert world.offset.read_text() == format_offset(0)
     assert world.healing.owed == []
 
 

@@ -23,7 +23,7 @@ PROGRAM = """
 import os, sys, time
 from pathlib import Path
 import psutil
-from infra.embedded.guard import guarded
+from infra.embedded.guard import run_guarded
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.stopped import Stopped
 
@@ -40,7 +40,7 @@ def main():
     finally:
         healing.close(torn_down=True)
 
-sys.exit(guarded(main))
+sys.exit(run_guarded(main))
 """
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from infra.embedded.process import Child, identity
 from infra.toolchain.command import ToolchainError
-from infra.toolchain.strace import find_strace, traced_by
+from infra.toolchain.strace import find_strace, find_tracers
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.slow_disk import SlowDisk, find_written_files
 from tests.harness.faults.slow_disk import FAILURES, LEAST, SlowedServer
@@ -356,7 +356,7 @@ def test_calls_on_files_take_longer_until_it_is_undone(
     disk.detach()
     disk.detach()
     assert not disk.holds()
-    assert traced_by(writer.child.pid) == {0}
+    assert find_tracers(writer.child.pid) == {0}
     assert writer.took(slowed) < DELAY_S
     assert find_written_files(writer.child.pid) == {str(writer.file)}
 
@@ -375,7 +375,7 @@ def test_a_server_runs_on_when_strace_is_killed(writer: Writer, tmp_path: Path) 
     """As it is when the harness is: the kernel ends it then."""
     disk = SlowDisk(strace(), tmp_path / "strace.log", by_name=True)
     disk.attach([psutil.Process(writer.child.pid)], 1000 * DELAY_S)
-    (pid,) = traced_by(writer.child.pid)
+    (pid,) = find_tracers(writer.child.pid)
     psutil.Process(pid).kill()
     soon("its end", lambda: not disk.holds())
     assert writer.took("write") < DELAY_S

@@ -94,7 +94,7 @@ def builder(machine: Engine, cache: Cache, console: Console) -> Builder:
 @pytest.fixture
 def references(builder: Builder, folder: Path, store: FakeStore) -> References:
     """Build what is not there of three images, for a registry or none; returns their references."""
-    return lambda prefix="": replace(builder, prefix=prefix).published()
+    return lambda prefix="": replace(builder, prefix=prefix).build_all()
 
 
 def test_images_are_built_parents_first_and_only_once(references: References, store: FakeStore) -> None:

@@ -56,7 +56,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jars-s3a-1").mkdir()
     (tmp_path / "pyspark").mkdir()
     monkeypatch.setattr(go_tools, "build", build)
-    monkeypatch.setattr(packages, "installed", installed)
+    monkeypatch.setattr(packages, "install", installed)
     monkeypatch.setattr(catalogue, "resolve_jars", lambda *_: tmp_path / "jars-s3a-1")
     monkeypatch.setattr(catalogue, "pyspark", lambda: tmp_path / "pyspark")
 
@@ -298,4 +298,4 @@ def test_the_node_refers_to_images_that_it_brings(every: list[Image]) -> None:
 
 def test_a_template_with_a_value_that_is_not_given_is_refused() -> None:
     with pytest.raises(Exception, match="'pause' is undefined"):
-        catalogue._rendered("node/etc/containerd/config.toml")
+        catalogue._render("node/etc/containerd/config.toml")

@@ -74,10 +74,10 @@ def test_packages_are_installed_for_the_images_python_from_checked_wheels_only(
 
     monkeypatch.setattr(command, "run", run)
     cache = Cache(tmp_path / "cache")
-    one = packages.installed(cache, "amd64")
-    assert packages.installed(cache, "amd64") == one
+    one = packages.install(cache, "amd64")
+    assert packages.install(cache, "amd64") == one
     assert (one / "packages").is_dir()
-    assert packages.installed(cache, "arm64") != one
+    assert packages.install(cache, "arm64") != one
     assert len(runs) == 2
     for words, platform in zip(runs, ("x86_64", "aarch64"), strict=True):
         assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(words)
@@ -87,7 +87,7 @@ def test_packages_are_installed_for_the_images_python_from_checked_wheels_only(
 
 def test_an_architecture_that_there_is_none_for_is_no_half_built_artefact(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="riscv64"):
-        packages.installed(Cache(tmp_path / "cache"), "riscv64")
+        packages.install(Cache(tmp_path / "cache"), "riscv64")
     assert not [path for path in (tmp_path / "cache").iterdir() if path.name.startswith("image-packages")]
 
 

@@ -75,7 +75,7 @@ def test_what_an_image_cannot_take_is_refused(
     with pytest.raises(WheelError) as refused:
         wheels.keep(cache, wheel(tmp_path, name, about, files))
     assert said in str(refused.value)
-    assert wheels.kept(cache) == []
+    assert wheels.list_kept(cache) == []
 
 
 def test_what_is_no_wheel_is_refused(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_a_newer_version_takes_the_place_of_the_older_one(tmp_path: Path, cache:
     wheels.keep(cache, wheel(tmp_path))
     wheels.keep(cache, wheel(tmp_path, "other-0.1.0-py3-none-any.whl"))
     newer = wheels.keep(cache, wheel(tmp_path, "clicks-0.2.0-py3-none-any.whl", files={"clicks/__init__.py": ""}))
-    assert [one.name for one in wheels.kept(cache)] == ["clicks", "other"]
-    assert wheels.kept(cache)[0] == newer
+    assert [one.name for one in wheels.list_kept(cache)] == ["clicks", "other"]
+    assert wheels.list_kept(cache)[0] == newer
 
 
 def test_the_wheel_that_is_kept_is_a_copy(tmp_path: Path, cache: Cache) -> None:
     path = wheel(tmp_path)
     kept = wheels.keep(cache, path)
     path.unlink()
-    assert wheels.kept(cache) == [kept]
+    assert wheels.list_kept(cache) == [kept]

@@ -57,7 +57,7 @@ def test_another_job_of_the_folder_may_be_named(folder: Path, cache: Cache) -> N
 
 
 def test_a_job_of_the_library_needs_no_folder(toolchain: Toolchain) -> None:
-    job = Job.named("effectively_once_jobs.user_counts")
+    job = Job.from_library("effectively_once_jobs.user_counts")
     assert (job.name, job.settings["topic"]) == ("user_counts", "user_counts_events")
     assert job.environment(toolchain)["EFFECTIVELY_ONCE_WHEEL_DIGEST"] == toolchain.wheel.sha256
 

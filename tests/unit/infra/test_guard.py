@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from infra.embedded.guard import guarded
+from infra.embedded.guard import run_guarded
 from infra.embedded.process import Child
 
 helper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -56,7 +56,7 @@ def main():
             (out / "clean").touch()
     return 0
 
-sys.exit(guarded(main))
+sys.exit(run_guarded(main))
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from effectively_once.pipeline.settings import load
 from infra.images import wheels
-from infra.new_pipeline import NewPipelineError, new_pipeline, rendered
+from infra.new_pipeline import NewPipelineError, new_pipeline, render
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT
 from infra.toolchain.wheel import build_wheel
@@ -49,7 +49,7 @@ def test_its_settings_are_those_that_a_driver_reads(tmp_path: Path) -> None:
 
 
 def test_no_file_names_a_place_of_this_machine() -> None:
-    for path, text in rendered("clicks").items():
+    for path, text in render("clicks").items():
         assert str(Path.home()) not in text, path
         assert str(CHECKOUT) not in text, path
         assert "{{" not in text, path

@@ -31,7 +31,7 @@ def program(folder: Path, name: str, bootstrap: str) -> Path:
     path = folder / name
     settings = {"kafka_bootstrap": bootstrap, "topic": TOPIC, "pipeline": PIPELINE}
     path.write_text(
-        templating.rendered(
+        templating.render(
             TEMPLATES / f"{name}.py.j2",
             python=sys.executable,
             settings=settings,

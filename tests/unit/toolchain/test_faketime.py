@@ -15,7 +15,7 @@ import pytest
 from infra.toolchain import command
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
-from infra.toolchain.faketime import HOW, LOCK, NAME, SOURCE, find_faketime, preload, written
+from infra.toolchain.faketime import HOW, LOCK, NAME, SOURCE, find_faketime, format_offset, preload
 
 ASK = """
 import sys, threading, time
@@ -41,7 +41,7 @@ def library() -> Path:
 def test_a_running_process_sees_its_clock_step_and_no_wait_does(tmp_path: Path) -> None:
     """Forwards, backwards and right again; sleeps and waits take as long as ever, and nothing is left in /dev/shm."""
     file, before = tmp_path / "offset", _shared()
-    file.write_text(written(0))
+    file.write_text(format_offset(0))
     asked = subprocess.Popen(
         [sys.executable, "-c", ASK],
         stdin=subprocess.PIPE,
@@ -53,7 +53,7 @@ def test_a_running_process_sees_its_clock_step_and_no_wait_does(tmp_path: Path) 
     assert asked.stdout is not None
     try:
         for seconds in (0, 120, -3600, 3600, 0):
-            file.with_suffix(".new").write_text(written(seconds))
+            file.with_suffix(".new").write_text(format_offset(seconds))
             file.with_suffix(".new").replace(file)
             asked.stdin.write("\n")
             asked.stdin.flush()
@@ -67,8 +67,8 @@ def test_a_running_process_sees_its_clock_step_and_no_wait_does(tmp_path: Path) 
 
 
 def test_what_is_written_is_an_offset_of_one_length() -> None:
-    assert {len(written(seconds)) for seconds in (0, 1, -1, 120, -3600, 86_400)} == {8}
-    assert [written(0), written(120), written(-3600)] == ["+0000000", "+0000120", "-0003600"]
+    assert {len(format_offset(seconds)) for seconds in (0, 1, -1, 120, -3600, 86_400)} == {8}
+    assert [format_offset(0), format_offset(120), format_offset(-3600)] == ["+0000000", "+0000120", "-0003600"]
 
 
 def test_what_was_preloaded_before_still_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,10 +166,10 @@ def test_a_build_is_announced_with_its_name_and_what_is_built_is_silent(
 ) -> None:
     said = io.StringIO()
     monkeypatch.setattr(go_tools, "built", lambda *_: False)
-    programs.built(Cache(tmp_path), Console(stream=said), go_tools.KIND_TOOL)
+    programs.provide(Cache(tmp_path), Console(stream=said), go_tools.KIND_TOOL)
     assert "kind (Go build)" in said.getvalue()
     monkeypatch.setattr(go_tools, "built", lambda *_: True)
     silence = io.StringIO()
-    programs.built(Cache(tmp_path), Console(stream=silence), go_tools.KIND_TOOL)
+    programs.provide(Cache(tmp_path), Console(stream=silence), go_tools.KIND_TOOL)
     assert silence.getvalue() == ""
     assert builds == ["kind", "kind"]
