@@ -46,11 +46,11 @@ class Api(Handler):
 
     def _delete(self, name: str) -> None:
         length = int(self.headers["Content-Length"])
-        uid = json.loads(self.rfile.read(length))["preconditions"]["uid"]
+        uid = json.loads(self.rfile.read(length))["preconditions"].get("uid")
         del self.headers["Content-Length"]
         if name not in self.pods:
             self.answer(404)
-        elif self.pods[name]["metadata"]["uid"] != uid:
+        elif uid is not None and self.pods[name]["metadata"]["uid"] != uid:
             self.answer(409)
         else:
             del self.pods[name]
