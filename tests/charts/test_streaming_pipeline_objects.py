@@ -82,6 +82,7 @@ def test_driver_may_make_executors_and_no_more() -> None:
     conf = application(rendered)["spec"]["sparkConf"]
     assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
     assert conf["spark.kubernetes.driver.service.deleteOnTermination"] == "false"
+    assert conf["spark.kubernetes.executor.deleteOnTermination"] == "true"
     assert conf["spark.kubernetes.driver.ownPersistentVolumeClaim"] == "false"
     assert conf["spark.kubernetes.driver.reusePersistentVolumeClaim"] == "false"
     binding = rendered.one("RoleBinding", "user-counts")

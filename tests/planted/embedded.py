@@ -14,20 +14,29 @@ from tests.planted.limits import GIB, Limits, run_limited
 from tests.planted.sighting import Sighting
 from tests.planted.suite import LINE_LENGTH
 
-PARTS = ("charts", "images", "infra", "pipelines", "tests", "pyproject.toml", "requirements.in", "requirements.lock")
+PARTS = (
+    "Makefile",
+    "charts",
+    "images",
+    "infra",
+    "pipelines",
+    "tests",
+    "pyproject.toml",
+    "requirements.in",
+    "requirements.lock",
+)
 """What a run needs of the checkout."""
 RECORDS, FAULTS = 60_000, "executor-kill,driver-kill"
 LIMITS = Limits(seconds=900.0, resident_bytes=12 * GIB, address_bytes=None)
 
 
-def copy_checkout(to: Path) -> Path:
-    """Copy what a run needs, without compiled leftovers; return the copy of `pipelines/`."""
+def copy_checkout(to: Path) -> None:
+    """Copy what a run needs, without compiled leftovers."""
     for part in PARTS:
         if (CHECKOUT / part).is_dir():
             shutil.copytree(CHECKOUT / part, to / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         else:
             shutil.copy2(CHECKOUT / part, to / part)
-    return to / "pipelines"
 
 
 def play_campaign(checkout: Path, seed: int, scratch: Path, limits: Limits = LIMITS) -> Sighting:

@@ -19,6 +19,8 @@ from infra.toolchain.prepare import CHECKOUT
 BUGS = Path(__file__).parent / "bugs"
 PACKAGE, JOBS = Path("effectively_once"), Path("effectively_once_jobs")
 PIPELINES = CHECKOUT / "pipelines"
+WHOLE = {"infra": Path("infra"), "cli": Path("tests") / "cli"}
+"""Folders whose bugs need a copy of the whole checkout, by what an entry calls them."""
 UNIT: Final = "unit"
 SERVERS: Final = "servers"
 EMBEDDED: Final = "embedded"
@@ -36,7 +38,8 @@ class _Frozen(BaseModel):
 class Edit(_Frozen):
     """One replacement in a file of the product; `old` stands in it exactly once.
 
-    The file is named from the library's folder on; `jobs/...` is one of the jobs, `jvm/...` one of Java's.
+    The file is named from the library's folder on; `jobs/...` is one of the jobs, `jvm/...` one of Java's, `infra/...`
+    one of what builds and deploys (templates of `new-pipeline` among them), `cli/...` one of the commands of `make`.
     """
 
     file: str
@@ -45,11 +48,18 @@ class Edit(_Frozen):
 
     @property
     def path(self) -> Path:
-        """Below `pipelines/`."""
-        if self.file.startswith("jvm/"):
-            return Path(self.file)
-        of_jobs = self.file.startswith("jobs/")
-        return Path("src") / (JOBS / self.file.removeprefix("jobs/") if of_jobs else PACKAGE / self.file)
+        """Below the checkout."""
+        top, _, rest = self.file.partition("/")
+        if top in WHOLE:
+            return WHOLE[top] / rest
+        if top == "jvm":
+            return Path("pipelines") / self.file
+        return Path("pipelines") / "src" / (JOBS / rest if top == "jobs" else PACKAGE / self.file)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a copy of the pipelines alone does not hold the file."""
+        return self.path.parts[0] != "pipelines"
 
     def applied(self, text: str) -> str:
         """Return the file's text with the bug in it. Raises ValueError when `old` is not there exactly once."""
@@ -94,14 +104,19 @@ class Bug(_Frozen):
         """Area and name."""
         return f"{self.area}.{self.name}"
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is played in a copy of the whole checkout."""
+        return self.run != UNIT or any(edit.whole for edit in self.edits)
+
     def digest(self) -> str:
         """Digest of the entry."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
-    def plant(self, pipelines: Path) -> None:
-        """Write the bug into a copy of `pipelines/`, or of its part that the edits are in. Raises GardenError."""
+    def plant(self, checkout: Path) -> None:
+        """Write the bug into a copy of the checkout, or of its part that the edits are in. Raises GardenError."""
         for edit in self.edits:
-            path = pipelines / edit.path
+            path = checkout / edit.path
             try:
                 path.write_text(edit.applied(path.read_text()))
             except (OSError, ValueError) as error:

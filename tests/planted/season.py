@@ -14,10 +14,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tests.planted.embedded import copy_checkout, play_campaign
-from tests.planted.garden import EMBEDDED, PIPELINES, SERVERS, UNIT, Bug, GardenError, Run
+from tests.planted.garden import EMBEDDED, PIPELINES, SERVERS, Bug, GardenError, Run
 from tests.planted.sighting import Sighting
 from tests.planted.state import digest_of
-from tests.planted.suite import play_suite, play_with_servers
+from tests.planted.suite import play_in_copy, play_suite, play_with_servers
 
 SEEDS = (1, 2, 3)
 CORRECT = "the correct product"
@@ -60,6 +60,7 @@ class Season:
         at: folder that keeps what came of each bug.
         say: is told how far it is.
         suite: plays tests against a folder of sources.
+        in_copy: plays tests of a copy of the checkout that need no server; takes its folder of sources as well.
         with_servers: plays tests of a copy of the checkout, servers among them.
         campaign: plays a campaign in such a copy.
 
@@ -68,6 +69,7 @@ class Season:
     at: Path
     say: Say
     suite: PlaySuite = play_suite
+    in_copy: PlaySuite = play_in_copy
     with_servers: PlaySuite = play_with_servers
     campaign: PlayCampaign = play_campaign
 
@@ -121,12 +123,14 @@ class Season:
             copy, scratch = folder / "copy", folder / "scratch"
             copy.mkdir()
             scratch.mkdir()
-            bug.plant(copy_sources(copy / "pipelines") if bug.run == UNIT else copy_checkout(copy))
+            (copy_checkout if bug.whole else copy_sources)(copy)
+            bug.plant(copy)
             if bug.run == EMBEDDED:
                 return self.campaign(copy, seed, scratch)
             if bug.run == SERVERS:
                 return self.with_servers(copy, bug.tests, seed, scratch)
-            return self.suite(copy / "pipelines" / "src", bug.tests, seed, scratch)
+            suite = self.in_copy if bug.whole else self.suite
+            return suite(copy / "pipelines" / "src", bug.tests, seed, scratch)
 
     def _kept(self, name: str, digest: str) -> Played | None:
         try:
@@ -144,13 +148,13 @@ class Season:
         return played
 
 
-def copy_sources(to: Path) -> Path:
-    """Copy the product's packages to `src`, without compiled leftovers; return the folder that it is in.
+def copy_sources(to: Path) -> None:
+    """Copy the product's packages, without compiled leftovers.
 
     A test may ask for the checkout that the product is in: it lies there as it does in one.
     """
-    shutil.copytree(PIPELINES / "src", to / "src", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    return to
+    ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(PIPELINES / "src", to / "pipelines" / "src", ignore=ignore)
 
 
 def by_area(bugs: Iterable[Bug]) -> list[tuple[Run, tuple[str, ...]]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.commit import describe_commit
-from tests.planted.garden import PIPELINES, UNIT, Bug
+from tests.planted.garden import PIPELINES, Bug
 
 TESTS = CHECKOUT / "tests"
 TOOL = ("limits", "season", "suite", "witness")
@@ -21,12 +21,17 @@ TOOL = ("limits", "season", "suite", "witness")
 def digest_of(bug: Bug) -> str:
     """Digest of a bug, of the product, of the tests that play it and of what these import, and of the packages.
 
-    Tests with servers, and campaigns, depend on the whole checkout.
+    Tests with servers, campaigns, and what is played in a copy of the whole checkout depend on all of it.
     """
-    if bug.run == UNIT:
+    if not bug.whole:
         files = _closure(tuple(sorted({test.partition("::")[0] for test in bug.tests})))
     else:
-        files = [path for folder in ("tests", "infra") for path in (CHECKOUT / folder).rglob("*.py")]
+        files = [
+            path
+            for folder in ("tests", "infra")
+            for path in (CHECKOUT / folder).rglob("*")
+            if path.suffix in (".py", ".j2")
+        ]
     hashed = hashlib.sha256(f"{sys.version}\0{product_digest()}\0{bug.digest()}".encode())
     _add(hashed, [*files, *(TESTS / "planted" / f"{name}.py" for name in TOOL), CHECKOUT / "requirements.lock"])
     return hashed.hexdigest()

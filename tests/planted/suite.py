@@ -78,6 +78,11 @@ def play_suite(
     return _sighting(seed, ended, scratch, sources, root)
 
 
+def play_in_copy(sources: Path, tests: Sequence[str], seed: int, scratch: Path) -> Sighting:
+    """Play tests of the copy of the checkout that holds these sources: what is tested may be outside of them."""
+    return play_suite(sources, tests, seed, scratch, root=sources.parents[1])
+
+
 def play_with_servers(checkout: Path, tests: Sequence[str], seed: int, scratch: Path) -> Sighting:
     """Play tests of a copy of the checkout that start servers, or Spark; what they build is made of the copy."""
     return play_suite(checkout / "pipelines" / "src", tests, seed, scratch, limits=WITH_SERVERS, root=checkout)

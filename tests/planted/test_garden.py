@@ -31,7 +31,7 @@ def test_what_each_bug_replaces_is_in_the_product_exactly_once() -> None:
     """With the bug the file is still Python: a suite that cannot begin catches nothing."""
     for bug in GARDEN:
         for edit in bug.edits:
-            text = edit.applied((PIPELINES / edit.path).read_text())
+            text = edit.applied((CHECKOUT / edit.path).read_text())
             if edit.path.suffix == ".py":
                 compile(text, f"{bug.id}: {edit.file}", "exec")
 
@@ -61,8 +61,9 @@ def test_no_two_bugs_are_one() -> None:
 @pytest.mark.parametrize(("text", "number"), [("", 0), ("a = b\na = b\n", 2)])
 def test_a_bug_that_does_not_fit_any_more_says_what_to_correct(text: str, number: int, tmp_path: Path) -> None:
     (bug,) = garden(tmp_path, ENTRY.replace('"<= watermark_ms"', '"a = b"'))
-    (tmp_path / "src" / "effectively_once").mkdir(parents=True)
-    (tmp_path / "src" / "effectively_once" / "windows.py").write_text(text)
+    package = tmp_path / "pipelines" / "src" / "effectively_once"
+    package.mkdir(parents=True)
+    (package / "windows.py").write_text(text)
     says = rf"bug area.one cannot be planted: windows.py has {number} times .* begins with 'a = b'\. .*bugs/area.toml"
     with pytest.raises(GardenError, match=says):
         bug.plant(tmp_path)
@@ -106,6 +107,18 @@ def test_the_wheel_holds_none_of_them() -> None:
     """They are below tests/; what the wheel is made of names no garden."""
     assert PIPELINES not in BUGS.parents
     assert "planted" not in (PIPELINES / "pyproject.toml").read_text()
-    assert Edit(file="jvm/a/B.java", old="a", new="b").path == Path("jvm/a/B.java")
-    assert Edit(file="jobs/a/b.py", old="a", new="b").path == Path("src/effectively_once_jobs/a/b.py")
-    assert Edit(file="a/b.py", old="a", new="b").path == Path("src/effectively_once/a/b.py")
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "whole"),
+    [
+        ("jvm/a/B.java", "pipelines/jvm/a/B.java", False),
+        ("jobs/a/b.py", "pipelines/src/effectively_once_jobs/a/b.py", False),
+        ("a/b.py", "pipelines/src/effectively_once/a/b.py", False),
+        ("infra/a/b.py.j2", "infra/a/b.py.j2", True),
+        ("cli/demo.py", "tests/cli/demo.py", True),
+    ],
+)
+def test_a_file_is_named_by_the_part_of_the_checkout_that_it_is_in(file: str, path: str, whole: bool) -> None:
+    edit = Edit(file=file, old="a", new="b")
+    assert (edit.path, edit.whole) == (Path(path), whole)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -110,6 +113,55 @@ def test_its_wheel_is_one_that_an_image_takes(tmp_path: Path) -> None:
         assert {"clicks/__init__.py", "clicks/transform.py"} <= set(archive.namelist())
     project = tomllib.loads((tmp_path / "own" / "pyproject.toml").read_text())["project"]
     assert project["dependencies"] == ["effectively-once"]
+
+
+DAY_MS = 86_400_000
+BOUNDED = "it reads JSON strictly, and refuses a clock that is a day ahead"
+
+
+def declared(name: str, folder: Path) -> ModuleType:
+    """Import a pipeline's package as it is written in a folder."""
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def forgotten() -> Iterator[str]:
+    """A name that no module has, before and after."""
+    yield "clicks"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "clicks"]:
+        del sys.modules[name]
+
+
+def test_its_declaration_refuses_wrong_clocks_and_reads_strictly(
+    tmp_path: Path, forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its author forgets to ask for is what loses records."""
+    new_pipeline(forgotten, tmp_path)
+    made = declared(forgotten, tmp_path / "src" / forgotten)
+    assert made.pipeline.ahead_ms == DAY_MS, BOUNDED
+    monkeypatch.setattr(made.transform, "json_records", lambda frame, fields: (frame, fields), raising=False)
+    assert made.transform.events("frame") == ("frame", "id string, event_time_ms long, key string, amount long")
+
+
+def test_the_declaration_of_the_tutorial_does_so_as_well(
+    tmp_path: Path, forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (CHECKOUT / "docs" / "tutorial.md").read_text()
+    _, _, text = page.partition("`../clicks/src/clicks/__init__.py`, the whole file:\n\n```python\n")
+    (tmp_path / "__init__.py").write_text(text.partition("\n```")[0] + "\n")
+    made = declared(forgotten, tmp_path)
+    assert made.pipeline.ahead_ms == DAY_MS, BOUNDED
+    assert "`ahead_ms` refuses a record that says it is more than a day after it was sent" in " ".join(page.split())
+    monkeypatch.setattr(made, "json_records", lambda frame, fields: (frame, fields))
+    assert made.clicks("frame") == ("frame", "id string, event_time_ms long, page string")
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.driver.broker_probe import TopicFacts, judged
+from effectively_once.driver.broker_probe import TopicFacts, judged, stalled
 from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SinkError
 from tests.settings import pipeline_settings
@@ -63,6 +63,13 @@ def test_one_replica_of_several_that_acknowledges_alone_is_warned_of() -> None:
 def test_a_sink_that_could_commit_nothing_is_refused() -> None:
     with pytest.raises(SinkError, match=r"min\.insync\.replicas is 2 and .* has 1 replicas.*clicks\.accepted"):
         warned(accepted=replace(KEPT, copies=1))
+
+
+def test_a_sink_that_takes_nothing_for_now_is_named_and_the_input_is_not() -> None:
+    """The start goes on: a replica that comes back mends it, and nothing of ours is written to the input."""
+    away = replace(KEPT, in_sync=1)
+    assert stalled(pipeline_settings(), {"events": away, "clicks.accepted": away}) == ["clicks.accepted"]
+    assert stalled(pipeline_settings(), {"events": KEPT, "clicks.accepted": replace(KEPT, in_sync=2)}) == []
 
 
 def test_warnings_are_a_metric() -> None:

@@ -18,6 +18,7 @@ from effectively_once.driver.control import (
     ask,
     decoded,
     drained,
+    encoded,
     left,
     reached,
     read,
@@ -116,6 +117,11 @@ def test_two_who_ask_at_once_and_a_lost_answer_cannot_be_told_apart(fate: Fate) 
         b'{"format": 1, "x": 1}',
         b'{"format": 1, "state": "draining"}',
         PAUSED.model_copy(update={"ends": ENDS}).model_dump_json().encode(),
+        PAUSED.model_dump_json().encode(),
+        encoded(PAUSED).replace(b'"paused"', b'"running"'),
+        encoded(PAUSED).replace(b'"format":2', b'"format":1'),
+        b"[]",
+        b"\xff",
     ],
 )
 def test_a_damaged_object_is_named_and_asking_again_replaces_it(body: bytes) -> None:
@@ -130,9 +136,9 @@ def test_a_damaged_object_is_named_and_asking_again_replaces_it(body: bytes) -> 
 
 def test_what_a_newer_version_asked_is_neither_understood_nor_replaced() -> None:
     store = MemoryStore()
-    store.objects[LAYOUT.control] = newer = b'{"format": 2, "state": "running", "until": 5}'
+    store.objects[LAYOUT.control] = newer = b'{"format": 3, "state": "running", "until": 5}'
     for step in (read(LAYOUT), ask(LAYOUT, PAUSED)):
-        with pytest.raises(ControlError, match="has format 2, this version reads up to 1"):
+        with pytest.raises(ControlError, match="has format 3, this version reads up to 2"):
             run(step, store)
     assert store.objects[LAYOUT.control] == newer
 
@@ -143,7 +149,16 @@ SPANS = st.tuples(st.integers(), st.integers())
 @given(st.sampled_from(list(State)), st.dictionaries(st.text("0123", min_size=1), SPANS, min_size=1))
 def test_a_wish_is_read_as_it_was_written(state: State, parts: dict[str, tuple[int, int]]) -> None:
     wish = Wish.asked(state, {"events": parts} if state is State.DRAINING else {})
-    assert decoded(wish.model_dump_json().encode(), "control.json") == wish
+    assert decoded(encoded(wish), "control.json") == wish
+
+
+@pytest.mark.parametrize("wish", [PAUSED, RUNNING, draining()])
+def test_what_a_version_of_before_asked_has_no_checksum_and_is_read_and_replaced(wish: Wish) -> None:
+    store, before = MemoryStore(), wish.model_copy(update={"format": 1})
+    store.objects[LAYOUT.control] = before.model_dump_json().encode()
+    assert wished(store) == before
+    assert run(ask(LAYOUT, RUNNING), store) == Asked(before, RUNNING)
+    assert wished(store) == RUNNING
 
 
 def test_a_driver_reads_at_most_once_a_second() -> None:
@@ -154,7 +169,7 @@ def test_a_driver_reads_at_most_once_a_second() -> None:
         assert control.wish(store, LAYOUT).state is state
         assert store.requests.count(Get(LAYOUT.control)) == reads
         if at == 5.0:
-            store.objects[LAYOUT.control] = PAUSED.model_dump_json().encode()
+            store.objects[LAYOUT.control] = encoded(PAUSED)
 
 
 def test_a_driver_is_held_while_the_pipeline_is_paused() -> None:

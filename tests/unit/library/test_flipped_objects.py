@@ -10,14 +10,15 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from effectively_once.driver import control
 from effectively_once.driver.checkpoints import Checkpoint
-from effectively_once.epoch import as_shown, recorded
+from effectively_once.epoch import as_shown, recorded, refusals
 from effectively_once.errors import PipelineError, SinkError
 from effectively_once.ledger import checksum, continuity
 from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore
+from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.operate.backup.backup_manifest import BackupManifest, Copied, manifest_of, object_of
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.pipeline.recorded_step import RecordedStep
@@ -127,6 +128,21 @@ def file(store: MemoryStore) -> Read:
     return lambda: reader._table(store, shown, key, verify=True).to_pydict()
 
 
+def refusals_of_tables(store: MemoryStore) -> Read:
+    """What the tables of an epoch refuse of a shard, as its first step has recorded it."""
+    key = LAYOUT.recorded(refusals.STEP, 3, 0)
+    refused = {"events-0-7": "refused by table counts: check"}, {"counts": {("a", 60_000): "result refused: check"}}
+    store.objects[key] = refusals.Refusals(*refused).encoded()
+    return lambda: refusals.Refusals.of(store.objects[key], key)
+
+
+def wish(store: MemoryStore) -> Read:
+    """What an operator asks of the drivers."""
+    asked = control.Wish.asked(control.State.DRAINING, {"events": {"0": (0, 30), "1": (0, 60)}})
+    run(control.ask(LAYOUT, asked), store)
+    return lambda: run(control.read(LAYOUT), store)
+
+
 FOLDER = LAYOUT.checkpoint("000001-abcd")
 PLANNED = b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{}}\n{"events":{"0":%d,"1":%d}}'
 CHECKPOINT = {
@@ -191,6 +207,8 @@ def name_of_query(store: MemoryStore) -> Read:
         backup,
         copied,
         file,
+        refusals_of_tables,
+        wish,
         offsets,
         offsets_before,
         commits,
@@ -216,7 +234,10 @@ def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(kind: Callable[[Mem
     assert refused > FLIPS / 4
 
 
-@pytest.mark.parametrize("kind", [manifest, span_of_manifests, backup], ids=lambda kind: kind.__name__)
+OF_JSON = [manifest, span_of_manifests, backup, refusals_of_tables, wish]
+
+
+@pytest.mark.parametrize("kind", OF_JSON, ids=lambda kind: kind.__name__)
 def test_of_an_object_of_json_every_flip_is_refused(kind: Callable[[MemoryStore], Read]) -> None:
     store = MemoryStore()
     read = kind(store)

@@ -45,6 +45,17 @@ def test_who_is_left_behind_is_counted_until_nobody_is() -> None:
         assert _sample(metrics, "left_behind") == number
 
 
+def test_sources_that_are_not_waited_for_are_counted_until_they_are_back() -> None:
+    metrics = Metrics("uc")
+    for released, number in ((("gate",), 1), (("gate", "near"), 2), ((), 0), (("gate",), 1), (None, 0)):
+        pinned = (
+            None if released is None else Clock(sources=dict.fromkeys(("far", "gate", "near"), 50), released=released)
+        )
+        record = record_of(declaration(4)).model_copy(update={"clock": pinned})
+        metrics.published(record, MS, repeat=False)
+        assert _sample(metrics, "sources_released") == number
+
+
 def test_they_are_served_where_the_environment_says() -> None:
     metrics = Metrics("uc")
     assert metrics.serve({}) is None

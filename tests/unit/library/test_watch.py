@@ -256,6 +256,24 @@ def test_a_driver_that_starts_does_not_wait_once_more_for_a_partition_that_was_i
     assert driver.epoch("0").idle == {}
 
 
+def test_a_source_that_is_let_go_is_named_once_each_time_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(watch.log, "warning", lambda what, **more: said.append((what, more)), raising=False)
+    now = [0.0]
+    driver = let_go(monkeypatch, now)
+    ((what, told),) = said
+    assert what == "a source is not waited for any more"
+    assert (told["source"], told["time_ms"]) == ("gate", 7)
+    assert "Start its gateway" in told["todo"]
+    assert driver.epoch().released == ("gate",)
+    assert Driver(monkeypatch, driver.chain, now).epoch().released == ("gate",)
+    assert len(said) == 1, "nor by the driver that follows"
+    assert driver.epoch(gate=9).released == ()
+    driver.wait(HOLD_S + 0.5)
+    assert driver.epoch().released == ("gate",)
+    assert [more["time_ms"] for _, more in said] == [7, 9]
+
+
 def test_one_for_whom_too_much_is_held_is_left_behind_and_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[dict[str, Any]] = []
     monkeypatch.setattr(watch.log, "warning", lambda _, **more: said.append(more), raising=False)

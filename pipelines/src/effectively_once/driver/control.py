@@ -17,13 +17,15 @@ from enum import StrEnum
 from pydantic import Field, ValidationError, model_validator
 
 from effectively_once.errors import ControlError
+from effectively_once.ledger import checksum
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Lost, ObjectStore, Put, Step, Written, body_of, run
 from effectively_once.ledger.offsets import Ranges
 from effectively_once.ledger.record import Record, Versioned
 
-FORMAT = 1
+FORMAT = 2
+"""From 2 on with a checksum; what a version before asked is read without one."""
 READ_EVERY_S = 1.0
 """How long a wish that was read counts as what is wished: a request a second, and a pause that begins within one."""
 
@@ -77,20 +79,29 @@ class Wish(Record):
         return ", ".join([self.state.value, *([ends] if ends else []), *([f"asked for at {at}"] if at else [])])
 
 
+def encoded(wish: Wish) -> bytes:
+    """Return the object's content, with its checksum: a bit that flips must not make a pause a drain."""
+    return checksum.sealed({**wish.model_dump(mode="json"), "format": FORMAT})
+
+
 def decoded(body: bytes, key: str) -> Wish:
     """Parse the object. Raises ControlError when it is damaged or of a newer format."""
     try:
-        version = Versioned.model_validate_json(body).format
+        content, sealed = checksum.opened(body)
+        version = Versioned.model_validate(content).format
         if version > FORMAT:
             raise ControlError(
                 f"what is asked of drivers has format {version}, this version reads up to {FORMAT}",
                 key,
                 "Use the version that asked.",
             )
-        return Wish.model_validate_json(body)
-    except ValidationError as wrong:
+        if version == FORMAT and not sealed:
+            raise ValueError("it has no checksum")
+        return Wish.model_validate(content)
+    except ValueError as wrong:
+        why = wrong.errors()[0]["msg"] if isinstance(wrong, ValidationError) else str(wrong)
         raise ControlError(
-            f"what is asked of drivers cannot be read: {wrong.errors()[0]['msg']}",
+            f"what is asked of drivers cannot be read: {why}",
             key,
             "Ask again with pause, drain or resume: that replaces the object.",
         ) from wrong
@@ -117,7 +128,7 @@ def ask(layout: Layout, wish: Wish) -> Step[Asked]:
         ControlError: somebody else asked while the answer got lost, so which of the two came last cannot be told.
 
     """
-    body, etag, lost = wish.model_dump_json().encode(), None, False
+    body, etag, lost = encoded(wish), None, False
     before: Wish | None = None
     while True:
         found = yield Get(layout.control)
@@ -144,7 +155,7 @@ def _readable(body: bytes, key: str) -> Wish | None:
     try:
         return decoded(body, key)
     except ControlError as error:
-        if isinstance(error.__cause__, ValidationError):
+        if isinstance(error.__cause__, ValueError):
             return None
         raise
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from effectively_once.driver import left_pods
 from effectively_once.driver.control import stopped_line
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.runtime import runtime_of
@@ -71,6 +72,7 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
         return 0
     spark = session(driver.settings, conf)
     try:
+        left_pods.watch(spark, driver.stopping)
         query = driver.start(spark)
         error = _watched(query, driver, stop, spark.sparkContext.cancelAllJobs)
         driver.stop()

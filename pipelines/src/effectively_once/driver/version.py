@@ -25,7 +25,8 @@ def code_digest(*functions: Callable[..., Any]) -> str:
     """Digest of the library and of a job's own code.
 
     That is the modules of the functions, all that is in their packages, and whatever these import, but for what is
-    installed and Python's own. No module is run for it. Data files are not in it.
+    installed and Python's own. No module is run for it. Data files are not in it, nor is a module that is loaded by a
+    computed name.
     """
     found: dict[str, Path] = {}
     left = [module for function in functions for module in _own(function)]
