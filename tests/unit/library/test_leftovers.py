@@ -207,6 +207,7 @@ def test_leftovers_are_looked_for_where_deltas_outputs_records_and_checkpoints_a
         "counts/shown/",
         "counts/checkpoints/",
         "counts/accepted/data/",
+        "counts/dead_letter/records/",
     ]
 
 

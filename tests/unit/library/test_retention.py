@@ -74,7 +74,7 @@ def store() -> AgedStore:
 
 
 def retention(store: AgedStore, **how: object) -> Retention:
-    return Retention(store, LAYOUT, now_ms=lambda: DAY_MS, **how)  # type: ignore[arg-type]
+    return Retention(store, LAYOUT, now_ms=lambda: DAY_MS, **{"letters": frozenset, **how})  # type: ignore[arg-type]
 
 
 def tidied(store: AgedStore, **how: object) -> Leftovers:
@@ -121,6 +121,7 @@ def left_over(store: AgedStore) -> dict[Sort, list[str]]:
         Sort.FILES: put(store, LAYOUT.staged(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged(GLOBAL_COUNTS, 0, "bb")),
         Sort.RECORDED: put(store, LAYOUT.recorded("rate", 39, 0)),
         Sort.SHOWN: put(store, LAYOUT.shown(0, 1, 1)),
+        Sort.LETTERS: put(store, LAYOUT.letter(39, "a" * 64), LAYOUT.letter(2, "b" * 64)),
         Sort.CHECKPOINTS: put(store, f"{LAYOUT.checkpoint('000000-cdef')}/offsets/0"),
     }
 
