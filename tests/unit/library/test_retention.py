@@ -155,6 +155,7 @@ def test_what_was_found_is_told_by_sort(store: AgedStore) -> None:
         "files                2 objects                18 bytes",
         "recorded             1 objects                 9 bytes",
         "shown                1 objects                 9 bytes",
+        "letters              2 objects                18 bytes",
         "checkpoints          1 objects                 9 bytes",
         "left: 1 of unknown names",
     ]

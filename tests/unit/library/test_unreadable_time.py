@@ -188,7 +188,7 @@ def test_the_named_way_gets_past_it() -> None:
     assert held.head.declared is not None
     held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
     assert retained.gone(held.head, first) == due
-    held = run(chain.give_up(LAYOUT, held, Loss(offsets=due, at_ms=1), "c" * 64), store)
+    held = run(chain.give_up(LAYOUT, held, Loss(offsets=due, at_ms=1), lineage="000009-cdef", wheel_digest="c" * 64), store)
     held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)  # type: ignore[arg-type]
     retained.check(held.head, first)
     assert chain.ends(held.head)[TOPIC]["1"] == start + 8
