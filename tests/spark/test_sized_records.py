@@ -76,9 +76,7 @@ def test_a_record_that_no_dead_letter_holds_is_an_object_and_is_sent_again(
     resource = ConfigResource(
         ResourceType.TOPIC,
         sized.topic,
-        incremental_configs=[
-            ConfigEntry("max.message.bytes", "20000000", incremental_operation=AlterConfigOpType.SET)
-        ],
+        incremental_configs=[ConfigEntry("max.message.bytes", "20000000", incremental_operation=AlterConfigOpType.SET)],
     )
     sized.admin.incremental_alter_configs([resource])[resource].result(60)
     producer.produce(sized.topic, record)

@@ -61,9 +61,7 @@ def test_it_is_named_and_records_behind_it_are_read(new_pipeline: Callable[..., 
         pipeline.admin.delete_records([behind])[behind].result(ADMIN_S)
         accept_loss(job_of(pipeline.write_settings()), lambda _: None, yes=True)
         driver = pipeline.start()
-        wait_for(
-            "what is behind it", PROCESSED_S, lambda: pipeline.published_rows() >= len(pipeline.sends), driver
-        )
+        wait_for("what is behind it", PROCESSED_S, lambda: pipeline.published_rows() >= len(pipeline.sends), driver)
         assert len(pipeline.sends) > before
         (lost,) = [record.lost for record in pipeline.epochs() if record.lost is not None]
         assert lost.offsets == {pipeline.topic: {"0": (where.offset, where.offset + 1)}}

@@ -128,9 +128,7 @@ Harm = Callable[[dict[str, bytes], str], None]
 
 
 @pytest.mark.parametrize(("harm", "said"), HARM)
-def test_a_record_that_is_not_there_as_it_was_is_refused_with_the_way_out(
-    place: Place, harm: Harm, said: str
-) -> None:
+def test_a_record_that_is_not_there_as_it_was_is_refused_with_the_way_out(place: Place, harm: Harm, said: str) -> None:
     letters = refuse(place, RECORD)
     harm(place.store.objects, key_of(place))
     whole = lambda letter: letter_records.read(place.store, letter)  # noqa: E731

@@ -175,7 +175,9 @@ def test_event_times_that_are_spread_over_many_windows_take_no_copy_for_each(mon
     assert sum(copied) == (state.PARTS + 2) * number
     assert len(copied) <= (state.PARTS + 2) * (number // state.SHARED + 1)
     final = counts.final(None, 10**9)
-    assert final["count"].to_pylist() == [(state.PARTS + 1) * row["count"] for row in _spread(number, number).sort_by("window_start_ms").to_pylist()]
+    assert final["count"].to_pylist() == [
+        (state.PARTS + 1) * row["count"] for row in _spread(number, number).sort_by("window_start_ms").to_pylist()
+    ]
 
 
 @pytest.mark.parametrize("windows", [1, 2, 3, 40, 700, 2_000])

@@ -16,6 +16,10 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.sinks.dead_letters import DeadLetter, Message
 
+WAY_OUT = (
+    "Restore the object from the bucket's versions or from a backup, or send the record again from its source while "
+    "the input has it. Go on with the others: choose them with --reason, --id or --epochs."
+)
 _NAME = re.compile(r".+/(\d{9,})-([0-9a-f]{64})")
 
 
@@ -48,9 +52,9 @@ def read(store: ObjectStore, letter: DeadLetter) -> DeadLetter:
     key, where = letter.cut.key, f"dead letter {letter.coordinate}, {letter.cut.key}"
     value = run(body_of(key), store)
     if value is None:
-        raise _gone("the object that holds the record of a dead letter is missing", where)
+        raise SinkError("the object that holds the record of a dead letter is missing", where, WAY_OUT)
     if (len(value), hashlib.sha256(value).hexdigest()) != (letter.cut.bytes, letter.cut.sha256):
-        raise _gone("the object that holds the record of a dead letter is damaged", where)
+        raise SinkError("the object that holds the record of a dead letter is damaged", where, WAY_OUT)
     return replace(letter, value=value)
 
 
@@ -58,7 +62,7 @@ def check(body: bytes, key: str) -> None:
     """Raise SinkError where an object is not the record that its name tells of."""
     found = _NAME.fullmatch(key)
     if found is None or hashlib.sha256(body).hexdigest() != found[2]:
-        raise _gone("the object that holds the record of a dead letter is damaged", key)
+        raise SinkError("the object that holds the record of a dead letter is damaged", key, WAY_OUT)
 
 
 def epoch_of(key: str) -> int | None:
@@ -71,12 +75,3 @@ def named(messages: Iterable[Message]) -> frozenset[str]:
     """Return the objects that some dead letters name."""
     cuts = (message.cut for message in messages if isinstance(message, DeadLetter))
     return frozenset(cut.key for cut in cuts if cut is not None and cut.key is not None)
-
-
-def _gone(what: str, where: str) -> SinkError:
-    return SinkError(
-        what,
-        where,
-        "Restore the object from the bucket's versions or from a backup, or send the record again from its source "
-        "while the input has it. Go on with the others: choose them with --reason, --id or --epochs.",
-    )

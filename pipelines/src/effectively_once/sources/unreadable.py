@@ -6,6 +6,7 @@ no version of a pipeline gets past such a record. A Kafka client reads it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,10 +16,17 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 
 from effectively_once.errors import SourceError
 from effectively_once.ledger.records import Ranges
-from effectively_once.sources import retained
 
 FITS_MS = 9_222 * 10**12
 """Farther than this from 1970, a time may not fit microseconds: up to the last 40 years of them, and no clock's."""
+_ACCEPT = (
+    "Then run `effectively-once accept-loss --yes`, and start the pipeline again. Bound the times that the topic takes, "
+    "as the warning of a start says, so that no other such record comes."
+)
+_ELSEWHERE = (
+    "Then give the pipeline another name to begin anew: its state is Spark's own, so that no loss can be accepted."
+)
+_NOTHING = ""
 BATCH, POLL_S = 1_000, 0.5
 PATIENCE_S = 60.0
 """For the whole range. What is not found by then is named without its place."""
@@ -87,31 +95,17 @@ def refusal(found: Unreadable | None, topic: str, bootstrap: str, *, stateful: b
         return SourceError(
             "a record's Kafka timestamp does not fit microseconds, so Spark's source cannot read it",
             f"topic {topic}",
-            "Look for a record whose timestamp is no time of any clock, with `kafka-console-consumer.sh --property "
-            f"print.timestamp=true`; then start again, or delete the partition's records up to it and {_ways(stateful)}",
+            "Look for a record whose timestamp is no time of any clock: `kafka-console-consumer.sh --property "
+            "print.timestamp=true --property print.offset=true`. Delete its partition's records up to it with "
+            f"`kafka-delete-records.sh`. {_ELSEWHERE if stateful else _ACCEPT}",
         )
-    where = f"topic {found.topic} partition {found.partition} offset {found.offset}"
-    wanted = (
-        f'{{"version":1,"partitions":[{{"topic":"{found.topic}","partition":{found.partition},'
-        f'"offset":{found.offset + 1}}}]}}'
-    )
-    before = (
-        f"The records from offset {found.start} on are not read either: copy those that count. "
-        if found.start < found.offset
-        else ""
-    )
+    wanted = {"topic": found.topic, "partition": int(found.partition), "offset": found.offset + 1}
+    file = json.dumps({"version": 1, "partitions": [wanted]})
+    unread = f"Copy the records from offset {found.start} on, which are not read either. "
     return SourceError(
         f"a record's Kafka timestamp ({found.time_ms} ms) does not fit microseconds, so Spark's source cannot read it",
-        where,
-        f"{before}Delete the partition's records up to it: `kafka-delete-records.sh --bootstrap-server {bootstrap} "
-        f"--offset-json-file FILE` with {wanted} in the file. Then {_ways(stateful)}",
-    )
-
-
-def _ways(stateful: bool) -> str:
-    if stateful:
-        return retained.RESTORE[0].lower() + retained.RESTORE[1:]
-    return (
-        "run `effectively-once accept-loss --yes` (a pipeline that has read nothing yet needs no command) and start "
-        "again. Bound the times of the topic, so that no other such record comes: a start's warning has the command."
+        f"topic {found.topic} partition {found.partition} offset {found.offset}",
+        f"{unread if found.start < found.offset else _NOTHING}Delete its partition's records up to it: "
+        f"`kafka-delete-records.sh --bootstrap-server {bootstrap} --offset-json-file FILE`, with {file} in FILE. "
+        f"{_ELSEWHERE if stateful else _ACCEPT}",
     )

@@ -96,7 +96,7 @@ class Backup:
                 names = self._recorded(head)
                 names |= self._copy_all(self._deltas(head))
                 listed = self._source.names(self._layout.letters)
-                names |= self._copy_all([*contents.refused(self._layout, head, listed)])
+                names |= self._copy_all([*contents.refused(head, listed)])
                 names |= self._copy_all([*contents.segments(self._layout, head), *self._outputs(head, all_output)])
                 break
             except _MissingError as error:

@@ -104,7 +104,7 @@ def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
                 yield stored
 
 
-def refused(layout: Layout, head: Head, listed: Iterable[str]) -> Iterator[NamedObject]:
+def refused(head: Head, listed: Iterable[str]) -> Iterator[NamedObject]:
     """Yield the refused records of recorded epochs that are no part of their dead letter, of the names below `letters`.
 
     A listing finds them, as dead letters name them and no head does. Those of the declared epoch are put there again.

@@ -71,6 +71,9 @@ class Unknown:
     """A name that this version gives to nothing."""
 
 
+_OF_EPOCHS: tuple[tuple[re.Pattern[str], Sort | Refused], ...] = ((_RECORDED, Sort.RECORDED), (_LETTER, Refused()))
+
+
 @dataclass(frozen=True)
 class View:
     """What one head says of the pipeline's objects.
@@ -132,13 +135,12 @@ class View:
             return Sort.DELTAS if over and name not in self.named else None
         if found := _FILE.fullmatch(below):
             return Staged(found[1], int(found[2])) if int(found[2]) <= recorded else None
-        if found := _RECORDED.fullmatch(below):
-            return Sort.RECORDED if int(found[1]) <= recorded else None
+        for pattern, what in _OF_EPOCHS:
+            if found := pattern.fullmatch(below):
+                return what if int(found[1]) <= recorded else None
         if found := _SHOWN.fullmatch(below):
             over = int(found[1]) < min(recorded, self.head.floor)
             return Sort.SHOWN if over and name not in self.named else None
-        if found := _LETTER.fullmatch(below):
-            return Refused() if int(found[1]) <= recorded else None
         if found := _CHECKPOINT.fullmatch(below):
             former = int(found[2]) < self.head.generation and found[1] not in self.lineages
             return Sort.CHECKPOINTS if former else None
