@@ -70,7 +70,7 @@ class Records:
 
 def find(records: Records, patience_s: float = 60.0, **ranges: tuple[int, int]) -> Unreadable | None:
     spans = {TOPIC: {partition[1:]: span for partition, span in ranges.items()}}
-    return unreadable.find(lambda: records, spans, patience_s)  # type: ignore[arg-type, return-value]
+    return unreadable.find(lambda: records, spans, patience_s)
 
 
 @pytest.mark.parametrize("time_ms", [POISON_MS, -POISON_MS, 2**63 - 1, -(2**63), 2**63 // 1000 + 1])

@@ -20,8 +20,8 @@ from effectively_once.ledger.records import Ranges
 FITS_MS = 9_222 * 10**12
 """Farther than this from 1970, a time may not fit microseconds: up to the last 40 years of them, and no clock's."""
 _ACCEPT = (
-    "Then run `effectively-once accept-loss --yes`, and start the pipeline again. Bound the times that the topic takes, "
-    "as the warning of a start says, so that no other such record comes."
+    "Then run `effectively-once accept-loss --yes`, and start the pipeline again. Bound the times that the topic "
+    "takes, as the warning of a start says, so that no other such record comes."
 )
 _ELSEWHERE = (
     "Then give the pipeline another name to begin anew: its state is Spark's own, so that no loss can be accepted."
