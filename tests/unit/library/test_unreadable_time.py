@@ -116,7 +116,7 @@ def told(error: BaseException, found: Unreadable | None, *, stateful: bool = Fal
 )
 def test_it_is_named_with_its_record_and_the_two_commands(error: BaseException) -> None:
     said = str(told(error, FOUND))
-    assert f"({POISON_MS} ms) does not fit microseconds" in said
+    assert f"of {POISON_MS} ms does not fit microseconds" in said
     assert "topic events partition 1 offset 67" in said
     assert "Copy the records from offset 60 on" in said
     assert said.index("kafka-delete-records.sh --bootstrap-server broker:9092") < said.index("accept-loss --yes")

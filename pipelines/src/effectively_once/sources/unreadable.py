@@ -103,7 +103,7 @@ def refusal(found: Unreadable | None, topic: str, bootstrap: str, *, stateful: b
     file = json.dumps({"version": 1, "partitions": [wanted]})
     unread = f"Copy the records from offset {found.start} on, which are not read either. "
     return SourceError(
-        f"a record's Kafka timestamp ({found.time_ms} ms) does not fit microseconds, so Spark's source cannot read it",
+        f"a record's Kafka timestamp of {found.time_ms} ms does not fit microseconds, so Spark's source cannot read it",
         f"topic {found.topic} partition {found.partition} offset {found.offset}",
         f"{unread if found.start < found.offset else _NOTHING}Delete its partition's records up to it: "
         f"`kafka-delete-records.sh --bootstrap-server {bootstrap} --offset-json-file FILE`, with {file} in FILE. "
