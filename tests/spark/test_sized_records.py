@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from effectively_once.__main__ import main
 from effectively_once.operate.create.create import create
+from effectively_once.sinks import letter_records
+from effectively_once.sinks.dead_letters import DeadLetter, of_message
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
@@ -57,3 +61,43 @@ def test_a_record_too_large_for_one_sink_stops_nothing(
     accepted = [(identity, None) for identity in ("a", "c", "e", "f")]
     assert sized.read_reasons("accepted") == sized.read_reasons("keyed") == accepted
     assert sized.read_reasons("dead_letter") == [("b", "large_keyed"), ("d", "large_keyed")]
+
+
+def test_a_record_that_no_dead_letter_holds_is_an_object_and_is_sent_again(
+    stack: EmbeddedStack, toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """Ten megabytes that are no text: named by its letter, shown by it, replayed, and refused again alike."""
+    sized = Sized(toolchain, stack.endpoints, tmp_path, "oversized", {"job": "tests.spark.sized_job", "shards": 2})
+    sized.create_topics()
+    record = b"\xff\x00" * 5_000_000
+    producer = Producer(
+        {"bootstrap.servers": stack.endpoints.kafka_bootstrap, "message.max.bytes": 20_000_000, "acks": "all"}
+    )
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        sized.topic,
+        incremental_configs=[ConfigEntry("max.message.bytes", "20000000", incremental_operation=AlterConfigOpType.SET)],
+    )
+    sized.admin.incremental_alter_configs([resource])[resource].result(60)
+    producer.produce(sized.topic, record)
+    assert producer.flush(60) == 0
+    driver = sized.start()
+
+    def letters() -> list[DeadLetter]:
+        found = [of_message(value, (0, 0)) for _, _, value in sized.raw(f"{sized.name}.dead_letter")]
+        return [one for one in found if isinstance(one, DeadLetter)]
+
+    try:
+        wait_for("the record", PROCESSED_S, lambda: sized.published_rows() >= 1, driver)
+        (letter,) = letters()
+        assert letter.cut is not None
+        assert letter.cut.key is not None
+        assert letter_records.read(sized.store, letter).value == record
+        settings = str(sized.write_settings())
+        assert main(["dead-letters", "replay", settings]) == 0
+        wait_for("the record again", PROCESSED_S, lambda: sized.published_rows() >= 2, driver)
+        assert [letter_records.read(sized.store, one).value for one in letters()] == [record] * 2
+        assert main(["retention", settings, "--delete", "--older-than-s", "0"]) == 0
+        assert all(letter_records.read(sized.store, one).value == record for one in letters())
+    finally:
+        sized.end()

@@ -68,6 +68,7 @@ def test_leftovers_are_counted_first_and_then_deleted_and_nothing_else(clicks: C
         "files                1 objects                 9 bytes",
         "recorded             2 objects                18 bytes",
         "shown                0 objects                 0 bytes",
+        "letters              0 objects                 0 bytes",
         "checkpoints          1 objects                 9 bytes",
         "nothing was deleted; --delete does it",
     ]

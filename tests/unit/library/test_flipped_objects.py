@@ -22,7 +22,8 @@ from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.operate.backup.backup_manifest import BackupManifest, Copied, manifest_of, object_of
 from effectively_once.pipeline.columns import COORDINATES
 from effectively_once.pipeline.recorded_step import RecordedStep
-from effectively_once.sinks import manifest_span, reader
+from effectively_once.sinks import letter_records, manifest_span, reader
+from effectively_once.sinks.dead_letters import Cut, DeadLetter
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.reader import files_of
 from effectively_once.state import catalog
@@ -143,6 +144,15 @@ def wish(store: MemoryStore) -> Read:
     return lambda: run(control.read(LAYOUT), store)
 
 
+def record(store: MemoryStore) -> Read:
+    """A refused record that is larger than a dead letter."""
+    value = b"\xff" * 100
+    sha256 = hashlib.sha256(value).hexdigest()
+    key = letter_records.put(store, LAYOUT, 3, value, sha256)
+    letter = DeadLetter("not_json", None, None, 3, ("events", 0, 7), Cut(bytes=100, sha256=sha256, key=key))
+    return lambda: letter_records.read(store, letter)
+
+
 FOLDER = LAYOUT.checkpoint("000001-abcd")
 PLANNED = b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{}}\n{"events":{"0":%d,"1":%d}}'
 CHECKPOINT = {
@@ -209,6 +219,7 @@ def name_of_query(store: MemoryStore) -> Read:
         file,
         refusals_of_tables,
         wish,
+        record,
         offsets,
         offsets_before,
         commits,

@@ -12,7 +12,7 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.operate.retention.leftovers import Sort, Staged, Unknown, View
+from effectively_once.operate.retention.leftovers import Refused, Sort, Staged, Unknown, View
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, due_of, record_of, taken
 
@@ -104,6 +104,12 @@ def test_a_span_is_over_when_a_longer_one_stands_for_it() -> None:
 def test_what_a_step_recorded_is_over_when_its_epoch_is_recorded(store: MemoryStore) -> None:
     told = [view(store).judged(LAYOUT.recorded("rate", epoch, 0)) for epoch in (0, 5, 6, 7)]
     assert told == [Sort.RECORDED, Sort.RECORDED, None, None]
+
+
+def test_of_refused_records_the_topic_of_dead_letters_tells(store: MemoryStore) -> None:
+    named = [view(store).judged(LAYOUT.letter(epoch, "0f" * 32)) for epoch in (0, 5, 6)]
+    assert named == [Refused(), Refused(), None], "that of the declared epoch may be named yet"
+    assert view(store).judged(f"{LAYOUT.letters}000000001") == Unknown()
 
 
 def test_of_files_the_manifest_of_a_recorded_epoch_tells(store: MemoryStore) -> None:
@@ -209,6 +215,7 @@ def test_leftovers_are_looked_for_where_deltas_outputs_records_and_checkpoints_a
         "counts/shown/",
         "counts/checkpoints/",
         "counts/accepted/data/",
+        "counts/dead_letter/records/",
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,15 @@ from effectively_once.errors import SettingsError
 from effectively_once.operate import control_commands, life_cycle
 from effectively_once.operate.dead_letters import replay
 from effectively_once.operate.retention.leftovers import Sort
-from effectively_once.sinks.dead_letters import DeadLetter, Selection
+from effectively_once.sinks.dead_letters import Cut, DeadLetter, Selection
 
 Run = Callable[..., tuple[Any, ...]]
 LETTER = DeadLetter("late", "a", b"{}", 4, ("events", 0, 9))
+KEPT = replace(LETTER, value=None, cut=Cut(bytes=1, sha256="0", key="clicks/it"))
+
+
+def whole(letter: DeadLetter) -> DeadLetter:
+    return replace(letter, value=b"whole")
 
 
 @pytest.fixture
@@ -38,6 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setattr(life_cycle, name, lambda job, say, of_job=of_job, **how: of_job(job.settings, say, **how))
     monkeypatch.setattr(replay, "replay", noted("replay"))
     monkeypatch.setattr(life_cycle, "DeadLetterTopic", lambda _: [LETTER])
+    monkeypatch.setattr(life_cycle, "_whole", lambda _: whole)
 
     def line(*arguments: str, ids: str = "attached") -> tuple[Any, ...]:
         parser = argparse.ArgumentParser()
@@ -80,10 +87,13 @@ def test_repair_changes_nothing_unless_it_is_told_to(run: Run, monkeypatch: pyte
     assert run("repair", "s.json", "--yes") == ("repair", "clicks", due)
 
 
-def test_retention_deletes_nothing_unless_it_is_told_to(run: Run) -> None:
-    assert run("retention", "s.json") == ("retention", "clicks", {"delete": False, "age_s": 3600.0, "keep": []})
-    told = run("retention", "s.json", "--delete", "--older-than-s", "5", "--keep", "files", "--keep", "recorded")
-    assert told == ("retention", "clicks", {"delete": True, "age_s": 5.0, "keep": [Sort.FILES, Sort.RECORDED]})
+def test_retention_deletes_nothing_unless_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, settings, letters, how = run("retention", "s.json")
+    assert (name, settings, how) == ("retention", "clicks", {"delete": False, "age_s": 3600.0, "keep": []})
+    monkeypatch.setattr(life_cycle, "DeadLetterTopic", lambda _: [LETTER, KEPT])
+    assert letters() == {"clicks/it"}
+    *_, how = run("retention", "s.json", "--delete", "--older-than-s", "5", "--keep", "files", "--keep", "recorded")
+    assert how == {"delete": True, "age_s": 5.0, "keep": [Sort.FILES, Sort.RECORDED]}
 
 
 def test_a_replay_is_given_what_is_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +102,7 @@ def test_a_replay_is_given_what_is_meant(run: Run, capsys: pytest.CaptureFixture
         "clicks",
         [LETTER],
         Selection(epochs=(0, None)),
-        {"to": None, "edit": None, "anyway": False},
+        {"to": None, "edit": None, "anyway": False, "whole": whole},
     )
     how = ["--reason=a", "--reason=b", "--id=x", "--epochs=3-5", "--to=other", "--edit=m:f", "--anyway"]
     assert run("dead-letters", "replay", "s.json", *how) == (
@@ -100,7 +110,7 @@ def test_a_replay_is_given_what_is_meant(run: Run, capsys: pytest.CaptureFixture
         "clicks",
         [LETTER],
         Selection(frozenset("ab"), frozenset("x"), (3, 5)),
-        {"to": "other", "edit": "m:f", "anyway": True},
+        {"to": "other", "edit": "m:f", "anyway": True, "whole": whole},
     )
     assert capsys.readouterr().out == ""
 
@@ -118,7 +128,8 @@ def test_dead_letters_are_counted_and_shown(run: Run, capsys: pytest.CaptureFixt
     run("dead-letters", "count", "s.json", "--reason", "late")
     assert "1  late  epochs 4-4" in capsys.readouterr().out
     run("dead-letters", "show", "s.json", "--epochs", "4-")
-    assert json.loads(capsys.readouterr().out)["source"] == ["events", 0, 9]
+    told = json.loads(capsys.readouterr().out)
+    assert (told["source"], told["value"]) == (["events", 0, 9], "whole")
     run("dead-letters", "show", "s.json", "--epochs", "5-")
     assert capsys.readouterr().out == ""
 

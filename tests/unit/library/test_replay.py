@@ -88,7 +88,7 @@ def test_results_of_windows_are_no_records_and_are_not_sent(reason: str) -> None
 
 
 def test_a_record_that_was_cut_is_not_sent_as_a_tombstone() -> None:
-    """Its content is in the topic that it came from, and nowhere else."""
+    """Of a former version: its content is in the topic that it came from, and nowhere else."""
     cut = DeadLetter("malformed", None, None, 0, ("events", 0, 0), Cut(bytes=10**7, sha256="0" * 64))
     done = Replay(MemorySender(), "events").run([cut, *letters(1)], ALL)
     assert (done.sent, [*done.left.values()]) == (1, [1])

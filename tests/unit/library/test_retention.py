@@ -74,7 +74,7 @@ def store() -> AgedStore:
 
 
 def retention(store: AgedStore, **how: object) -> Retention:
-    return Retention(store, LAYOUT, now_ms=lambda: DAY_MS, **how)  # type: ignore[arg-type]
+    return Retention(store, LAYOUT, now_ms=lambda: DAY_MS, **{"letters": frozenset, **how})  # type: ignore[arg-type]
 
 
 def tidied(store: AgedStore, **how: object) -> Leftovers:
@@ -121,6 +121,7 @@ def left_over(store: AgedStore) -> dict[Sort, list[str]]:
         Sort.FILES: put(store, LAYOUT.staged(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged(GLOBAL_COUNTS, 0, "bb")),
         Sort.RECORDED: put(store, LAYOUT.recorded("rate", 39, 0)),
         Sort.SHOWN: put(store, LAYOUT.shown(0, 1, 1)),
+        Sort.LETTERS: put(store, LAYOUT.letter(39, "a" * 64), LAYOUT.letter(2, "b" * 64)),
         Sort.CHECKPOINTS: put(store, f"{LAYOUT.checkpoint('000000-cdef')}/offsets/0"),
     }
 
@@ -154,6 +155,7 @@ def test_what_was_found_is_told_by_sort(store: AgedStore) -> None:
         "files                2 objects                18 bytes",
         "recorded             1 objects                 9 bytes",
         "shown                1 objects                 9 bytes",
+        "letters              2 objects                18 bytes",
         "checkpoints          1 objects                 9 bytes",
         "left: 1 of unknown names",
     ]

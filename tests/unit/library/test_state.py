@@ -148,3 +148,47 @@ def test_windows_as_many_as_rows_are_each_final_once(rounds: int) -> None:
     rest = _final(counts, half + 150, 10**9)
     assert first + rest == [(f"u{start}", start, rounds) for start in range(0, number * 100, 100)]
     assert len(first) == number // 2
+
+
+def _spread(rows: int, windows: int) -> pa.Table:
+    """So many rows in so many windows, as equally as may be, in no order."""
+    keys = [f"user-{number}" for number in range(rows)]
+    starts = [number * 7 % windows * 100 for number in range(rows)]
+    columns = {"key": keys, "window_start_ms": starts, "count": [number + 1 for number in range(rows)]}
+    return pa.table(columns, state.schema(COUNT))
+
+
+def test_event_times_that_are_spread_over_many_windows_take_no_copy_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy takes longer than all else of a window; 20,000 of them and as many merges took longer than an epoch."""
+    copied: list[int] = []
+    copy = state._copy
+
+    def counted(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
+        copied.append(len(places))
+        return copy(rows, places)
+
+    monkeypatch.setattr(state, "_copy", counted)
+    counts = WindowState(WINDOWS, COUNT)
+    number = 20_000
+    for _ in range(state.PARTS + 1):
+        counts.fold(_spread(number, number))
+    assert sum(copied) == (state.PARTS + 2) * number
+    assert len(copied) <= (state.PARTS + 2) * (number // state.SHARED + 1)
+    final = counts.final(None, 10**9)
+    assert final["count"].to_pylist() == [
+        (state.PARTS + 1) * row["count"] for row in _spread(number, number).sort_by("window_start_ms").to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("windows", [1, 2, 3, 40, 700, 2_000])
+def test_a_window_keeps_few_rows_of_others_in_memory(windows: int) -> None:
+    """Else one that is far ahead would keep the rows of all that came with it."""
+    counts, rows = WindowState(WINDOWS, COUNT), 2_000
+    counts.fold(_spread(rows, windows))
+    parts = [part for some in counts._parts.values() for part in some]
+    assert sum(part.num_rows for part in parts) == rows
+    whole = _spread(rows, windows).combine_chunks().to_batches()[0].get_total_buffer_size()
+    for part in parts:
+        share = max(part.num_rows, state.SHARED) / rows
+        assert part.get_total_buffer_size() <= 1.2 * share * whole + 1_000
+    assert counts.final(None, 10**9).num_rows == rows

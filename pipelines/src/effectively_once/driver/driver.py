@@ -26,6 +26,7 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.provenance import provenance_of
 from effectively_once.driver.publisher import Publisher
 from effectively_once.driver.stateful_plan import StatefulPlan
+from effectively_once.driver.unreadable_time import find_unreadable, unreadable_time
 from effectively_once.driver.watch import Watch
 from effectively_once.driver.worker_errors import named_error
 from effectively_once.epoch import rows
@@ -37,6 +38,7 @@ from effectively_once.pipeline.job import Job
 from effectively_once.progress import announce, is_observed
 from effectively_once.sources import retained
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.sources.unreadable import Unreadable
 from effectively_once.store.object_store import S3ObjectStore
 
 LOOK_EVERY_S = 3.0
@@ -168,7 +170,18 @@ class Driver:
             named_error(what)
             or outage(what, self.settings.s3_endpoint, self.settings.kafka_bootstrap)
             or (stateful_plan.state_error(what) if self.epoch_job.plan is not None else None)
+            or self._unreadable_time(what)
         )
+
+    def _unreadable_time(self, what: BaseException) -> PipelineError | None:
+        """Name a record whose Kafka timestamp Spark cannot read, of the declared epoch: no epoch is past it."""
+        topic, bootstrap = self.settings.topic, self.settings.kafka_bootstrap
+
+        def find() -> Unreadable | None:
+            declared = self.head.declared
+            return find_unreadable(bootstrap, {} if declared is None else declared.ranges)
+
+        return unreadable_time(what, topic, bootstrap, find, stateful=self.epoch_job.plan is not None)
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""

@@ -29,7 +29,7 @@ def outage(error: BaseException, store: str, broker: str) -> PipelineError | Non
         broker: that of the broker.
 
     """
-    for text in _texts(error):
+    for text in texts_of(error):
         if found := _STORE.search(text):
             return _of_store(found[1], found[2], store)
         if found := _BROKER.search(text):
@@ -49,7 +49,7 @@ def _of_store(what: str, said: str, where: str) -> PipelineError | None:
     return None
 
 
-def _texts(error: BaseException) -> Iterator[str]:
+def texts_of(error: BaseException) -> Iterator[str]:
     """What an error says, then what it was caused by: Spark's own line tells of the first alone."""
     seen: set[int] = set()
     left: BaseException | None = error

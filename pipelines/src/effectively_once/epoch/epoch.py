@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import division, refusals, rows, too_large
+from effectively_once.epoch import division, kept_records, refusals, rows, too_large
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.epoch.shard_step import ShardStep
@@ -112,7 +112,9 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         step.decide(
             catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
         )
-    letters = [*dead_letters(dead, task.declaration.epoch), *too_large.letters(step), *refusals.letters(step, refused)]
+    # Before any sink shows a row: a store that takes a large record no more stops an epoch of which nothing is visible.
+    letters = [*dead_letters(dead, task.declaration.epoch, kept_records.keeper(step))]
+    letters += [*too_large.letters(step), *refusals.letters(step, refused)]
     accepted = _with_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
 
     for to in pipeline.rows:

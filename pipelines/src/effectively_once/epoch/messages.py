@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
@@ -20,6 +20,8 @@ from effectively_once.state.ordered import as_json
 
 _SOURCE = tuple(COORDINATES.names)
 PORTION = 2_000
+Keep = Callable[[bytes, str], str]
+"""Puts a record of this SHA-256 into an object; returns its name."""
 _AROUND_BYTES = 16 << 10
 """Of such a dead letter, beside its value."""
 
@@ -34,11 +36,11 @@ def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
     return list(zip(keys, _lines(rows, names, epoch, _SOURCE if from_input else ()), strict=True))
 
 
-def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
+def dead_letters(dead: pa.Table, epoch: int, keep: Keep | None = None) -> list[Row]:
     """Records as they came, as text where they are text, with the reason they were refused for.
 
     One that is larger than its topic takes is base64, which no character makes larger; else it is told by its size and
-    SHA-256 (`cut`), and `source` says where it is.
+    SHA-256 (`cut`), and by the object that `keep` puts it into. Without `keep` only its source holds it.
     """
     # Nothing may stop here: what is wrong with a record is why it comes.
     ids = dead["id"].cast(pa.binary()).to_pylist() if "id" in dead.column_names else [None] * dead.num_rows
@@ -57,17 +59,20 @@ def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
         }
         body = _alone(orjson.dumps(line))
         if len(body) > LETTER_BYTES:
-            body = _shorter(line, value)
+            body = _shorter(line, value, keep)
         found.append((None, body))
     return found
 
 
-def _shorter(line: dict[str, Any], value: bytes | None) -> bytes:
+def _shorter(line: dict[str, Any], value: bytes | None, keep: Keep | None) -> bytes:
     """Return a dead letter that fits. Its id may be as large as the record is."""
     line |= {"id": None, "reason": line["reason"][:REASON_CHARACTERS]}
     if value is not None and len(value) * 4 // 3 < LETTER_BYTES - _AROUND_BYTES:
         return orjson.dumps({**line, "value": base64.b64encode(value).decode(), "encoding": "base64"})
-    cut = None if value is None else {"bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    cut = None
+    if value is not None:
+        sha256 = hashlib.sha256(value).hexdigest()
+        cut = {"bytes": len(value), "sha256": sha256} | ({} if keep is None else {"key": keep(value, sha256)})
     return orjson.dumps({**line, "value": None, "encoding": "utf-8", "cut": cut})
 
 

@@ -53,6 +53,18 @@ class Layout:
         """Name a file of a sink; nobody reads it before a manifest names it."""
         return f"{self.pipeline}/{sink}/data/{epoch:09d}-{unique}.parquet"
 
+    def letter(self, epoch: int, sha256: str) -> str:
+        """Name a record that an epoch refused and that no dead letter holds: by its content, so repeats name it alike.
+
+        No sink has this folder, as none may have the name of the dead letters.
+        """
+        return f"{self.letters}{epoch:09d}-{sha256}"
+
+    @property
+    def letters(self) -> str:
+        """Where all of these are."""
+        return f"{self.pipeline}/dead_letter/records/"
+
     def checkpoint(self, lineage: str) -> str:
         """Spark's checkpoint folder of one lineage."""
         return f"{self.pipeline}/checkpoints/{lineage}"

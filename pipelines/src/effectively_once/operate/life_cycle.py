@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from effectively_once.operate.retention.compaction import compact
 from effectively_once.operate.retention.leftovers import Sort
 from effectively_once.operate.retention.retention import AGE_S, retention
 from effectively_once.pipeline.job import Job
-from effectively_once.sinks.dead_letters import Selection, counted, epochs, shown
+from effectively_once.sinks import letter_records
+from effectively_once.sinks.dead_letters import DeadLetter, Selection, counted, epochs, shown
+from effectively_once.store import object_store
 
 WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
 REPLAY_HELP = """\
@@ -131,7 +134,8 @@ def _accept_loss(job: Job, given: argparse.Namespace) -> int:
 
 
 def _retention(job: Job, given: argparse.Namespace) -> int:
-    retention(job.settings, _say, delete=given.delete, age_s=given.older_than_s, keep=given.keep)
+    letters = lambda: letter_records.named(DeadLetterTopic(job.settings))  # noqa: E731
+    retention(job.settings, _say, letters, delete=given.delete, age_s=given.older_than_s, keep=given.keep)
     return 0
 
 
@@ -147,7 +151,7 @@ def _count(job: Job, given: argparse.Namespace) -> int:
 
 
 def _show(job: Job, given: argparse.Namespace) -> int:
-    for line in shown(DeadLetterTopic(job.settings), _meant(given), given.limit):
+    for line in shown(DeadLetterTopic(job.settings), _meant(given), given.limit, _whole(job)):
         _say(line)
     return 0
 
@@ -163,8 +167,14 @@ def _replay(job: Job, given: argparse.Namespace) -> int:
         to=given.to,
         edit=given.edit,
         anyway=given.anyway,
+        whole=_whole(job),
     )
     return 0
+
+
+def _whole(job: Job) -> Callable[[DeadLetter], DeadLetter]:
+    """Return what gives a dead letter that was cut its record: the store is asked for these alone."""
+    return lambda letter: letter_records.read(object_store.shared(job.settings.bucket), letter)
 
 
 def _number(text: str) -> int:

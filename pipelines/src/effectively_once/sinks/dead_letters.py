@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -22,12 +22,19 @@ _EPOCHS = re.compile(r"(\d+)?(-)?(\d+)?")
 
 
 class Cut(BaseModel):
-    """What a dead letter has of a record that is larger than its topic takes; its source is where the record is."""
+    """What a dead letter has of a record that is larger than its topic takes.
+
+    Attributes:
+        key: the object that holds the record (`letter_records`); None in letters of former versions, of which only
+            their source holds it.
+
+    """
 
     model_config = ConfigDict(frozen=True)
 
     bytes: int
     sha256: str
+    key: str | None = None
 
 
 class _Row(BaseModel):
@@ -58,9 +65,9 @@ class DeadLetter:
 
     Attributes:
         id: None where the record has none, or where it could not be read.
-        value: None of a tombstone, and of a record that was cut.
+        value: None of a tombstone, and of a record that was cut until it is read from its object.
         source: topic, partition and offset that it was read at.
-        cut: size and SHA-256 of a record that is too large for a dead letter.
+        cut: size, SHA-256 and object of a record that is too large for a dead letter.
 
     """
 
@@ -89,7 +96,7 @@ class DeadLetter:
             "encoding": encoding,
         }
         if self.cut is not None:
-            told["cut"] = self.cut.model_dump()
+            told["cut"] = self.cut.model_dump(exclude_none=True)
         return json.dumps(told, ensure_ascii=False)
 
 
@@ -176,7 +183,9 @@ def counted(messages: Iterable[Message], meant: Selection) -> Iterator[str]:
     yield f"{numbers.total():>12,}  in all"
 
 
-def shown(messages: Iterable[Message], meant: Selection, limit: int) -> Iterator[str]:
-    """Yield the first dead letters that are meant, a line of JSON each."""
+def shown(
+    messages: Iterable[Message], meant: Selection, limit: int, whole: Callable[[DeadLetter], DeadLetter] = lambda it: it
+) -> Iterator[str]:
+    """Yield the first dead letters that are meant, a line of JSON each; `whole` gives one that was cut its record."""
     letters = (message for message in messages if isinstance(message, DeadLetter) and meant.holds(message))
-    yield from (letter.line() for letter in islice(letters, limit))
+    yield from (whole(letter).line() for letter in islice(letters, limit))

@@ -20,6 +20,9 @@ KEY, START = "key", "window_start_ms"
 GROUP = (KEY, START)
 PARTS = 16
 """Deltas of a window that are kept as they came; one more, and they become one."""
+SHARED = 256
+"""Rows of several windows that are one copy, which is in memory until the last of them closes. A copy takes some 0.02
+ms, and event times may be spread over as many windows as there are rows."""
 
 
 class Impossible(NamedTuple):
@@ -140,6 +143,19 @@ def _impossible(row: Mapping[str, Any], shown: Mapping[str, Any], values: Accumu
     return Impossible(str(reasons[0]), group | exact, group | dict(shown))
 
 
+def _shared(bounds: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Put windows together whose rows share a copy; `bounds` are those of the rows of each, beside each other."""
+    first = 0
+    for last in range(1, len(bounds)):
+        if last + 1 == len(bounds) or bounds[last + 1] - bounds[first] > SHARED:
+            yield bounds[first : last + 1]
+            first = last
+
+
+def _copy(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
+    return rows.take(places)
+
+
 class WindowState:
     """Aggregates of the windows that are still open in one shard."""
 
@@ -189,16 +205,19 @@ class WindowState:
         return long_texts.ordered(self._one(closing), (START, KEY))
 
     def _by_window(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Divide rows by window, each part a copy: a slice would keep all rows in memory until its window closes."""
+        """Divide rows by window, each part of a copy: a slice would keep all rows in memory until its window closes."""
         for whole in rows.combine_chunks().to_batches() if rows.num_rows else ():
             starts = whole[START].to_numpy()
             order = np.argsort(starts, kind="stable")
             ordered = starts[order]
             bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(starts)]
             places = pa.array(order)
-            for begin, end in pairwise(bounds):
-                alone = end - begin == len(starts)
-                yield int(ordered[begin]), whole if alone else whole.take(places.slice(begin, end - begin))
+            for windows in _shared(bounds):
+                first, size = windows[0], windows[-1] - windows[0]
+                alone = len(windows) == 2 and size == len(starts)
+                copy = whole if alone else _copy(whole, places.slice(first, size))
+                for begin, end in pairwise(windows):
+                    yield int(ordered[begin]), copy.slice(begin - first, end - begin) if end - begin < size else copy
 
     def _one(self, parts: Sequence[pa.RecordBatch]) -> pa.Table:
         return grouped(pa.Table.from_batches(parts, self._schema), self._how)

@@ -95,6 +95,8 @@ class Backup:
                 # First what is next to be collected.
                 names = self._recorded(head)
                 names |= self._copy_all(self._deltas(head))
+                listed = self._source.names(self._layout.letters)
+                names |= self._copy_all([*contents.refused(head, listed)])
                 names |= self._copy_all([*contents.segments(self._layout, head), *self._outputs(head, all_output)])
                 break
             except _MissingError as error:

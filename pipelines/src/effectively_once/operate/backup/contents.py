@@ -14,6 +14,7 @@ from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Found, Request, run
 from effectively_once.ledger.segments import history
+from effectively_once.sinks import letter_records
 from effectively_once.sinks.manifest_span import Manifest, manifest_of
 from effectively_once.sinks.reader import Kept, files_of, of_file
 from effectively_once.state import catalog, merge, windows
@@ -104,6 +105,21 @@ def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
             stored = LiveDelta(catalog.KIND, int(shard), Named(pinned.epoch, shown.ids, pinned.decides)).stored(layout)
             if stored is not None:
                 yield stored
+
+
+def refused(head: Head, listed: Iterable[str]) -> Iterator[NamedObject]:
+    """Yield the refused records of recorded epochs that are no part of their dead letter, of the names below `letters`.
+
+    A listing finds them, as dead letters name them and no head does. Those of the declared epoch are put there again.
+    """
+    for key in listed:
+        epoch = letter_records.epoch_of(key)
+        if epoch is not None and epoch <= head.last_recorded:
+
+            def check(body: bytes, key: str = key) -> None:
+                letter_records.check(body, key)
+
+            yield NamedObject(key, check)
 
 
 def outputs(kept: Kept) -> Iterator[NamedObject]:

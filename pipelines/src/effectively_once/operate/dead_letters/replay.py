@@ -30,6 +30,7 @@ SILENCE_S = 60.0
 SAY_EVERY = 10_000
 Edit = Callable[[bytes], bytes | None]
 Say = Callable[[str], object]
+Whole = Callable[[DeadLetter], DeadLetter]
 
 
 class Sender(Protocol):
@@ -67,6 +68,7 @@ class Replay:
         edit: gives what to send instead, or None to leave one out.
         late: whether records that came too late are sent. They are late again, unless they are edited.
         say: is told how far it is.
+        whole: gives a dead letter that was cut its record.
         clock: seconds, for the wait for acknowledgements.
 
     """
@@ -79,10 +81,11 @@ class Replay:
         *,
         late: bool = False,
         say: Say = lambda _: None,
+        whole: Whole = lambda it: it,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sender, self._topic, self._edit, self._late = sender, topic, edit, late
-        self._say, self._clock = say, clock
+        self._say, self._whole, self._clock = say, whole, clock
         self._refused: list[Any] = []
         self.done = Replayed()
 
@@ -92,7 +95,7 @@ class Replay:
         Raises:
             SettingsError: `edit` failed, or gave something else than bytes or None.
             UnreachableError: the broker does not acknowledge.
-            SinkError: it refuses a record.
+            SinkError: it refuses a record, or `whole` finds none.
 
         """
         for message in messages:
@@ -108,12 +111,13 @@ class Replay:
         if letter.reason in IMPOSSIBLE or letter.reason.startswith(RESULT_REFUSED):
             self.done.left["results of windows, which are no records"] += 1
             return
-        if letter.cut is not None:
-            self.done.left["cut, as they are larger than a dead letter may be: send them from their source"] += 1
+        if letter.cut is not None and letter.cut.key is None:
+            self.done.left["cut by a former version, which kept no copy: send them from their source"] += 1
             return
         if letter.reason == LATE and not self._late and self._edit is None:
             self.done.left["late"] += 1
             return
+        letter = self._whole(letter)
         if self._edit is not None and letter.value is None:
             self.done.left["tombstones, which have nothing to edit"] += 1
             return
@@ -235,6 +239,7 @@ def replay(
     to: str | None = None,
     edit: str | None = None,
     anyway: bool = False,
+    whole: Whole = lambda it: it,
 ) -> None:
     """Send dead letters to the pipeline's input, or to another topic; tell what became of them.
 
@@ -255,7 +260,7 @@ def replay(
             "message.max.bytes": 100_000_000,
         }
     )
-    work = Replay(producer, topic, function, late=anyway, say=say)
+    work = Replay(producer, topic, function, late=anyway, say=say, whole=whole)
     try:
         work.run(messages, meant)
     finally:

@@ -11,6 +11,8 @@ can never change again:
 - What a step recorded for an epoch that is recorded itself: only a repeat reads it, and a recorded epoch has none.
 - What a repair pinned of an epoch as it was shown, once a later one is recorded, the floor has passed it, and head does
   not name it, neither as declared nor in its tail. A `repair` that is under way pins the declared epoch alone.
+- A refused record that no dead letter holds, of a recorded epoch whose letters are all published: once the topic has no
+  letter that names it. Its retention took that, or the epoch was abandoned or repaired between the two.
 - The checkpoint of a lineage that began in an earlier generation, unless it is the declared or the last recorded
   epoch's. No driver goes on with it, and whoever still writes it was replaced.
 """
@@ -31,6 +33,7 @@ _DELTA = re.compile(r"deltas/[^/]+/\d{4,}/(\d{9,})(?:-(\d{9,})|-r\d{6,})?\.arrow
 _RECORDED = re.compile(r"recorded/[^/]+/\d{4,}/(\d{9,})(?:-r\d{6,})?\.arrow")
 _SHOWN = re.compile(r"shown/\d{4,}/(\d{9,})-\d{6,}\.arrow")
 _FILE = re.compile(r"([^/]+)/data/(\d{9,})-[^/]+\.parquet")
+_LETTER = re.compile(r"dead_letter/records/(\d{9,})-[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"checkpoints/((\d{6,})-[^/]+)/.+")
 
 
@@ -38,13 +41,15 @@ class Sort(StrEnum):
     """What a leftover was.
 
     deltas: below the floor, or merged. files: named by no manifest. recorded: outputs that only a repeat of their epoch
-    would read. shown: rows that a repair pinned, of an epoch that is repaired. checkpoints: of former lineages.
+    would read. shown: rows that a repair pinned, of an epoch that is repaired. letters: refused records that no dead
+    letter names. checkpoints: of former lineages.
     """
 
     DELTAS = "deltas"
     FILES = "files"
     RECORDED = "recorded"
     SHOWN = "shown"
+    LETTERS = "letters"
     CHECKPOINTS = "checkpoints"
 
 
@@ -57,8 +62,16 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that a recorded epoch refused: the topic of dead letters tells whether it may go."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """A name that this version gives to nothing."""
+
+
+_OF_EPOCHS: tuple[tuple[re.Pattern[str], Sort | Refused], ...] = ((_RECORDED, Sort.RECORDED), (_LETTER, Refused()))
 
 
 @dataclass(frozen=True)
@@ -111,9 +124,9 @@ class View:
     def prefixes(self) -> list[str]:
         """Where leftovers can be. Segments and manifests are read by whoever reads the history, and stay."""
         folders = ("deltas", "recorded", "shown", "checkpoints", *(f"{sink}/data" for sink in sorted(self.sinks)))
-        return [f"{self.layout.pipeline}/{folder}/" for folder in folders]
+        return [*(f"{self.layout.pipeline}/{folder}/" for folder in folders), self.layout.letters]
 
-    def judged(self, name: str) -> Sort | Staged | Unknown | None:
+    def judged(self, name: str) -> Sort | Staged | Refused | Unknown | None:
         """Tell whether an object may go, as far as this head can tell: None when it may not."""
         below, recorded = name.removeprefix(f"{self.layout.pipeline}/"), self.head.last_recorded
         if found := _DELTA.fullmatch(below):
@@ -122,8 +135,9 @@ class View:
             return Sort.DELTAS if over and name not in self.named else None
         if found := _FILE.fullmatch(below):
             return Staged(found[1], int(found[2])) if int(found[2]) <= recorded else None
-        if found := _RECORDED.fullmatch(below):
-            return Sort.RECORDED if int(found[1]) <= recorded else None
+        for pattern, what in _OF_EPOCHS:
+            if found := pattern.fullmatch(below):
+                return what if int(found[1]) <= recorded else None
         if found := _SHOWN.fullmatch(below):
             over = int(found[1]) < min(recorded, self.head.floor)
             return Sort.SHOWN if over and name not in self.named else None

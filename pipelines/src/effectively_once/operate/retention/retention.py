@@ -18,7 +18,7 @@ from typing import TypeVar
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
-from effectively_once.operate.retention.leftovers import Sort, Staged, Unknown, View
+from effectively_once.operate.retention.leftovers import Refused, Sort, Staged, Unknown, View
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.reader import files_of
@@ -31,6 +31,8 @@ AGE_S = 3600.0
 """What is younger stays: an hour to find out that a wrong version was deployed."""
 YOUNG, KEPT, UNSOUND, FOREIGN = "younger", "kept", "of an epoch without a sound manifest", "of unknown names"
 Say = Callable[[str], object]
+Letters = Callable[[], Collection[str]]
+"""Reads the topic of dead letters: the objects that they name."""
 T = TypeVar("T")
 
 
@@ -65,6 +67,7 @@ class Retention:
         age_s: what is younger stays.
         keep: sorts that stay.
         say: is told how far it is.
+        letters: what dead letters name; is asked where a record lies that one may name. Without it they stay.
         now_ms: milliseconds since 1970.
 
     """
@@ -77,9 +80,11 @@ class Retention:
         age_s: float = AGE_S,
         keep: Collection[Sort] = (),
         say: Say = lambda _: None,
+        letters: Letters | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._store, self._layout, self._keep, self._say = store, layout, keep, say
+        self._letters = letters
         self._youngest_ms = now_ms() - round(age_s * 1000)
         self._manifests: dict[str, ManifestSink] = {}
 
@@ -88,6 +93,7 @@ class Retention:
 
         Raises:
             ChainError: head is gone, it or a segment is damaged, or the chain was replaced by another meanwhile.
+            UnreachableError: the topic of dead letters has to be read and is not to be had.
 
         """
         first = View.of(self._layout, self._store)
@@ -117,6 +123,7 @@ class Retention:
 
     def _look_below(self, prefix: str, view: View, found: Leftovers) -> None:
         files: list[tuple[Staged, Listed]] = []
+        records: list[Listed] = []
         number = 0
         for number, one in enumerate(self._store.listed(prefix), start=1):
             match view.judged(one.name):
@@ -126,9 +133,22 @@ class Retention:
                     self._take([one], sort, found)
                 case Staged() as staged:
                     files.append((staged, one))
+                case Refused():
+                    records.append(one)
             if number % (10 * CHUNK) == 0:
                 self._say(f"{prefix}: {number:,} objects are listed")
         self._files(files, found)
+        self._records(records, found)
+
+    def _records(self, records: list[Listed], found: Leftovers) -> None:
+        """Ask the topic which refused records its letters name: those of recorded epochs are all published."""
+        if not records:
+            return
+        if Sort.LETTERS in self._keep or self._letters is None:
+            found.left[KEPT] += len(records)
+            return
+        named = self._letters()
+        self._take([one for one in records if one.name not in named], Sort.LETTERS, found)
 
     def _files(self, files: list[tuple[Staged, Listed]], found: Leftovers) -> None:
         """Ask the manifests of listed files which of them they name."""
@@ -164,9 +184,12 @@ class Retention:
             found.left[YOUNG] += len(listed) - len(old)
 
 
-def retention(settings: PipelineSettings, say: Say, *, delete: bool, age_s: float, keep: Collection[Sort]) -> None:
+def retention(
+    settings: PipelineSettings, say: Say, letters: Letters, *, delete: bool, age_s: float, keep: Collection[Sort]
+) -> None:
     """Tell what may be deleted of a pipeline, and delete it when asked to. Raises PipelineError."""
-    work = Retention(S3ListingStore(settings.bucket), Layout(settings.pipeline), age_s=age_s, keep=keep, say=say)
+    store, layout = S3ListingStore(settings.bucket), Layout(settings.pipeline)
+    work = Retention(store, layout, age_s=age_s, keep=keep, say=say, letters=letters)
     found = work.find()
     for line in found.lines():
         say(line)
