@@ -142,7 +142,7 @@ class Access:
 
 
 FAILED_DISK: Final = "KAFKA_STORAGE_ERROR"
-"""A folder of a broker's logs is offline: its disk is full, read-only or broken. Clients ask again before they say so."""
+"""A folder of a broker's logs is offline: its disk is full or broken. Clients ask again for long before they say it."""
 FRESH_S: Final = 60.0
 _refused: dict[str, tuple[str, float]] = {}
 """Bootstrap -> what a client was refused with, and when: its questions end without an answer, and without that."""

@@ -1,4 +1,4 @@
-"""The rules for Prometheus on the page of operators ask for metrics that a driver exports, and alert on each warning."""
+"""The rules for Prometheus on the page of operators ask for metrics that a driver exports, and alert on warnings."""
 
 from __future__ import annotations
 

@@ -75,7 +75,9 @@ def test_a_store_without_room_is_named_as_full_and_not_as_silent(said: str) -> N
 
 
 def test_a_folder_of_logs_that_a_broker_lost_is_named_with_the_way_out() -> None:
-    said = "org.apache.kafka.common.errors.KafkaStorageException: Disk error when trying to access log file on the disk."
+    said = (
+        "org.apache.kafka.common.errors.KafkaStorageException: Disk error when trying to access log file on the disk."
+    )
     found = outage(CapturedError(failed("boom"), f"x\nCaused by: {said}\n\tat y"), STORE, BROKER)
     assert isinstance(found, UnreachableError)
     assert found.where == BROKER

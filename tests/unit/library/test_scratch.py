@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from effectively_once.driver import scratch
-from effectively_once.driver.scratch import SETTING, TRIED, VARIABLE, try_scratch
+from effectively_once.driver.scratch import DEFAULT, SETTING, TRIED, VARIABLE, try_scratch
 from effectively_once.errors import ShortageError
 
 
@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("conf", "environment", "folders"),
     [
-        ({}, {}, ["/tmp"]),
+        ({}, {}, [DEFAULT]),
         ({SETTING: "/one, /two"}, {}, ["/one", "/two"]),
         ({SETTING: "/one"}, {VARIABLE: "/of-the-pod"}, ["/of-the-pod"]),
         ({SETTING: "/one"}, {VARIABLE: ""}, ["/one"]),

@@ -56,9 +56,9 @@ def named(text: str) -> ShortageError:
             "host 10.1.2.3",
         ),
         (
-            "Lost task 0.0 in stage 0.0 (TID 0) (localhost executor driver): java.io.IOException: No space left on device",
+            "Lost task 0.0 in stage 0.0 (TID 0) (here executor driver): java.io.IOException: No space left on device",
             "the driver cannot write: No space left on device",
-            "host localhost",
+            "host here",
         ),
         (
             "java.io.IOException: No space left on device",
@@ -76,7 +76,7 @@ def test_a_disk_without_room_is_named_with_host_and_folder(text: str, what: str,
 
 def test_a_disk_that_takes_no_writes_is_another_way_out() -> None:
     found = named(f"{TASK}java.nio.file.FileSystemException: /var/data/x: Read-only file system")
-    assert found.what == "executor 5 cannot write: Read-only file system"
+    assert found.what == "executor 5 cannot write, its file system is read-only"
     assert found.todo.startswith("Mount it writable")
 
 
@@ -148,7 +148,7 @@ def test_memory_that_ran_out_names_the_setting_that_gives_more(text: str, what: 
         f"{LOST}The executor with id 7 exited with exit code 143(SIGTERM).",
         "NotAMemoryError: a class of an author",
         "org.apache.arrow.vector.util.OversizedAllocationException: Memory required for vector capacity",
-        "PythonException: Traceback:\npsycopg.errors.DiskFull: could not extend file \"base/1\": No space left on device",
+        'PythonException: Traceback:\npsycopg.errors.DiskFull: could not extend file "base/1": No space left on device',
         "ValueError: 137",
     ],
 )

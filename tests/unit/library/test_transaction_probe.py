@@ -362,9 +362,13 @@ def start(**settings: Any) -> Preflight:
 def test_each_start_tries_store_and_broker(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the patience and the time of its settings, and as many copies as topics of the sinks have."""
     tried: list[Any] = []
+
+    def note(probe: TransactionProbe) -> None:
+        tried.append(probe)
+
     facts = {"events": WELL, "clicks.dead_letter": TopicFacts(2, 2, 2, -1, -1)}
     monkeypatch.setattr(preflight, "asked", lambda *_: facts)
-    monkeypatch.setattr(TransactionProbe, "run", lambda probe: tried.append(probe))
+    monkeypatch.setattr(TransactionProbe, "run", note)
     monkeypatch.setattr(Preflight, "probe_store", lambda _: tried.append("store"))
     checks = start()
     checks.probe()

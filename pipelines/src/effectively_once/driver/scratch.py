@@ -1,6 +1,6 @@
-"""The folders that Spark writes into beside its memory: a start tries each, before the minutes after which one is met.
+"""The folders that Spark writes into beside its memory: a start tries each, before some task of some epoch does.
 
-Shuffles, spilled rows, state and Python's temporary files go there. Full or read-only, it fails some task of some epoch.
+Shuffles, spilled rows, state and temporary files of Python go there.
 """
 
 from __future__ import annotations

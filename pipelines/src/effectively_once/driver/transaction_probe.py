@@ -38,7 +38,7 @@ LACKING: Final = (
     KafkaError._UNSUPPORTED_FEATURE,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
-TODO: Final = "Use a broker with Kafka's transactions, or reach it past the proxy; nothing was changed."
+ANOTHER_BROKER = "Use a broker with Kafka's transactions, or reach it past the proxy; nothing was changed."
 
 
 class _FencedError(Exception):
@@ -93,7 +93,7 @@ class TransactionProbe:
             try:
                 sent = self._send()
             except _FencedError:
-                time.sleep(random.uniform(0, PAUSE_S))  # noqa: S311 - no secret
+                time.sleep(random.uniform(0, PAUSE_S))
             else:
                 self._compare(sent, self._read(sent))
                 return
@@ -210,17 +210,19 @@ class TransactionProbe:
         )
 
     def _compare(self, sent: _Sent, seen: list[bytes]) -> None:
+        where = f"{self.bootstrap}, topic {self._name}"
         if sent.aborted in seen:
-            self._refuse("shows readers of committed records one that was aborted")
+            raise SinkError(
+                "the Kafka broker shows readers of committed records one that was aborted", where, ANOTHER_BROKER
+            )
         if (shown := seen.count(sent.committed)) != 1:
-            self._refuse(f"shows {shown} times a record that was committed once")
-
-    def _refuse(self, what: str) -> None:
-        raise SinkError(f"the Kafka broker {what}", f"{self.bootstrap}, topic {self._name}", TODO)
+            raise SinkError(
+                f"the Kafka broker shows {shown} times a record that was committed once", where, ANOTHER_BROKER
+            )
 
     def _named(self, error: KafkaError, client: AdminClient | None = None) -> Exception:
         if error.code() in LACKING:
-            return SinkError(f"the Kafka broker has no transactions: {error.str()}", self.bootstrap, TODO)
+            return SinkError(f"the Kafka broker has no transactions: {error.str()}", self.bootstrap, ANOTHER_BROKER)
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             return SinkError(
                 f"the Kafka broker lets no transaction stay open for {self.transaction_timeout_s} s",
