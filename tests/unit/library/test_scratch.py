@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class Full:
 def test_a_folder_that_takes_no_file_is_named_with_the_way_out(
     wrong: int, says: str, todo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch.tempfile, "TemporaryFile", lambda **_: Full(wrong))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full(wrong))
     with pytest.raises(ShortageError) as error:
         try_scratch({SETTING: str(tmp_path)}, {})
     assert error.value.what == f"the driver cannot write where Spark keeps its temporary files: {says}"

@@ -115,7 +115,7 @@ def test_a_disk_that_takes_no_writes_is_another_way_out() -> None:
         ),
         (
             f"{LOST}{OF_KUBERNETES}",
-            "executor 7 was killed, as a container is that takes more memory than its limit: exit code 137",
+            "executor 7 was killed, as a container is that takes more memory than its limit: exited with exit code 137",
             "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
         ),
         (

@@ -180,7 +180,7 @@ class TransactionProbe:
         if error is not None:
             raise KafkaException(error)
         end(self.patience_s)
-        offset = message.offset()
+        offset: int | None = message.offset()
         assert offset is not None  # noqa: S101 - it was acknowledged
         return offset
 
