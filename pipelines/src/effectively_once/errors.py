@@ -37,6 +37,12 @@ class SettingsError(PipelineError):
     exit_code = 64
 
 
+class ShortageError(PipelineError):
+    """The machine or pod of a driver or an executor has no disk or memory left for it."""
+
+    exit_code = 68
+
+
 class UnreachableError(PipelineError):
     """The broker or the object store does not answer."""
 

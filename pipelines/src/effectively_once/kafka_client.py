@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import certifi
 
-from effectively_once.errors import AccessError, SettingsError
+from effectively_once.errors import AccessError, PipelineError, SettingsError, UnreachableError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -141,6 +141,8 @@ class Access:
         return found
 
 
+FAILED_DISK: Final = "KAFKA_STORAGE_ERROR"
+"""A folder of a broker's logs is offline: its disk is full or broken. Clients ask again for long before they say it."""
 FRESH_S: Final = 60.0
 _refused: dict[str, tuple[str, float]] = {}
 """Bootstrap -> what a client was refused with, and when: its questions end without an answer, and without that."""
@@ -158,8 +160,8 @@ def client_config(bootstrap: str, environment: Mapping[str, str] = os.environ) -
     return {"bootstrap.servers": bootstrap, "log_level": 0, **access, **watched}
 
 
-def refusal(error: KafkaError, bootstrap: str, what: str, client: Any = None) -> AccessError | None:
-    """Return the named error where a broker refuses who asks.
+def refusal(error: KafkaError, bootstrap: str, what: str, client: Any = None) -> PipelineError | None:
+    """Return the named error where a broker refuses who asks, or says that its disk is full or failed.
 
     A question that ends without an answer is such a refusal too where a client was told of one before.
 
@@ -170,6 +172,8 @@ def refusal(error: KafkaError, bootstrap: str, what: str, client: Any = None) ->
         client: asked it. One for administration, or a producer, tells what it was told only when it is polled.
 
     """
+    if error.name() == FAILED_DISK:
+        return name_failed_disk(f"{error.str()}, {what}", bootstrap)
     if client is not None:
         client.poll(0)
     before, when = _refused.get(bootstrap, ("", -FRESH_S))
@@ -185,6 +189,16 @@ def refusal(error: KafkaError, bootstrap: str, what: str, client: Any = None) ->
         f"the Kafka broker {said}: {who}, {what}",
         bootstrap,
         f"Check {PROTOCOL}, {MECHANISM} and the files of {FOLDER}, and what this user may do; nothing was lost.",
+    )
+
+
+def name_failed_disk(said: str, bootstrap: str) -> UnreachableError:
+    """Return the named error for a broker that lost a folder of its logs."""
+    return UnreachableError(
+        f"a disk of the Kafka broker is full or failed: {said}",
+        bootstrap,
+        "`kafka-log-dirs.sh --describe` names broker and folder: make room there, or replace the disk, then start that "
+        "broker again, which leaves the folder alone until then; nothing was lost, start the pipeline again.",
     )
 
 

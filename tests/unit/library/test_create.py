@@ -61,14 +61,20 @@ def repeated(attempt: Callable[[], None], deadline_s: float = 5.0) -> None:
 
 
 def test_topics_of_a_pipeline() -> None:
-    """Rows and compacted marks for each sink, a partition a shard; the source only when it is asked for."""
+    """Rows and compacted marks for each sink, a partition a shard; the source only when it is asked for.
+
+    And one that starts try transactions in, which nobody reads: it does not grow.
+    """
     without, with_source = topics_of(JOB, None), topics_of(JOB, 6)
+    tried = without.pop()
+    assert (tried.name, tried.partitions, tried.compacted) == ("clicks.start-probe", 1, False)
+    assert dict(tried.config)["retention.ms"] == dict(tried.config)["segment.ms"] == "86400000"
     assert {topic.name for topic in without} == {
         f"clicks.{sink}{end}" for sink in KAFKA_SINKS for end in ("", ".progress")
     }
     assert {topic.partitions for topic in without} == {3}
     assert all(topic.compacted == topic.name.endswith(".progress") for topic in without)
-    assert set(with_source) - set(without) == {Topic("events", 6, source=True)}
+    assert set(with_source) - {*without, tried} == {Topic("events", 6, source=True)}
 
 
 def test_the_topic_of_each_sink_takes_what_its_messages_may_have() -> None:

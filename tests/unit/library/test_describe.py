@@ -117,7 +117,8 @@ def test_names_are_those_that_are_made_and_written(job: Job) -> None:
     assert set(sinks) == {DEAD_LETTER, *job.pipeline.destinations}
     made = {topic.name for topic in topics_of(job, None)}
     topics = [sink.where for sink in sinks.values() if sink.kind == "topic"]
-    assert made == {*topics, *(f"{name}.progress" for name in topics)}
+    tried = f"{job.settings.pipeline}.start-probe"
+    assert made == {*topics, *(f"{name}.progress" for name in topics), tried}
     for name in job.pipeline.file_sinks:
         place = sinks[name].where.removeprefix(f"s3://{job.settings.s3_bucket}/")
         assert Layout(job.settings.pipeline).manifest(name, 0).startswith(place)

@@ -219,6 +219,24 @@ def test_what_a_user_may_not_do_is_no_silence(code: int, says: str) -> None:
     assert says in str(unreachable(KafkaError(code), "k:9092", "other"))
 
 
+def test_a_disk_of_a_broker_that_is_full_or_failed_is_named_with_the_way_out() -> None:
+    """Whoever meets it: clients ask again before they say so."""
+    told = unreachable(KafkaError(KafkaError.KAFKA_STORAGE_ERROR), "k:9092", "orders")
+    assert isinstance(told, UnreachableError)
+    assert told.what.startswith("a disk of the Kafka broker is full or failed: ")
+    assert told.what.endswith("topic orders")
+    assert "`kafka-log-dirs.sh --describe`" in told.todo
+    assert "start that broker again" in told.todo
+
+
+def test_a_partition_that_its_only_broker_lost_has_no_leader() -> None:
+    """What a client is told once the folder is offline."""
+    told = unreachable(KafkaError(KafkaError.LEADER_NOT_AVAILABLE), "k:9092", "orders")
+    assert isinstance(told, UnreachableError)
+    assert told.what == "a partition of topic orders has no leader"
+    assert "its disk is full or failed" in told.todo
+
+
 def give_rights(folder: Path) -> None:
     file = folder / "grants.json"
     file.write_text(json.dumps({"bootstrap": NOBODY.kafka_bootstrap, "users": {"orders": []}}))

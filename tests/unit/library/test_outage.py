@@ -37,7 +37,6 @@ def failed(said: str) -> str:
     [
         SILENT,
         "made by the fault link (Service: S3, Status Code: 503, Request ID: null) (SDK Attempt Count: 20)",
-        "no room (Service: S3, Status Code: 507, Request ID: null)",
         "(Service: S3, Status Code: 409, Request ID: null)",
         "Acquire operation took longer than the configured maximum time.",
     ],
@@ -54,6 +53,36 @@ def test_a_store_that_does_not_answer_the_checkpoint_is_named(said: str) -> None
         assert isinstance(found, UnreachableError)
         assert found.where == STORE
         assert "conditional PUT of bucket/clicks/checkpoints/l1/offsets/7" in found.what
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no room (Service: S3, Status Code: 507, Request ID: null)",
+        "Storage backend has reached its minimum free drive threshold. Please delete a few objects to proceed. "
+        "(Service: S3, Status Code: 507, Request ID: 1) (SDK Attempt Count: 20)",
+        "XMinioStorageFull (Service: S3, Status Code: 500, Request ID: 1)",
+        "StorageFull (Service: S3, Status Code: 503, Request ID: 1)",
+        "it reached its minimum free drive threshold (Service: S3, Status Code: 500, Request ID: 1)",
+    ],
+)
+def test_a_store_without_room_is_named_as_full_and_not_as_silent(said: str) -> None:
+    found = outage(CapturedError(failed(PUT + said)), STORE, BROKER)
+    assert isinstance(found, UnreachableError)
+    assert found.where == STORE
+    assert found.what.startswith("the object store has no room left and takes no conditional PUT of bucket/clicks/")
+    assert found.todo.startswith("Make room on its disk")
+
+
+def test_a_folder_of_logs_that_a_broker_lost_is_named_with_the_way_out() -> None:
+    said = (
+        "org.apache.kafka.common.errors.KafkaStorageException: Disk error when trying to access log file on the disk."
+    )
+    found = outage(CapturedError(failed("boom"), f"x\nCaused by: {said}\n\tat y"), STORE, BROKER)
+    assert isinstance(found, UnreachableError)
+    assert found.where == BROKER
+    assert found.what.startswith("a disk of the Kafka broker is full or failed: Disk error")
+    assert "kafka-log-dirs.sh" in found.todo
 
 
 def test_the_cause_of_an_error_of_our_own_is_looked_at_too() -> None:

@@ -54,18 +54,18 @@ def started(lack: Lack, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Prefl
 def test_a_store_that_lacks_something_is_refused_by_its_name(lack: Lack, monkeypatch: pytest.MonkeyPatch) -> None:
     with started(lack, monkeypatch) as (preflight, fake):
         with pytest.raises(StoreError, match=f"the object store {SAYS[lack]}.*http://127.*/data/clicks/probe/") as why:
-            preflight.probe()
+            preflight.probe_store()
         assert "docs/reference/stores.md" in str(why.value)
         assert not fake.objects or lack == Lack.FORGETS_DELETES
 
 
 def test_a_store_that_keeps_all_is_asked_twelve_times_and_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     with started(Lack.NOTHING, monkeypatch) as (preflight, fake):
-        preflight.probe()
+        preflight.probe_store()
         assert "".join(verb[0] for verb, _ in fake.requests) == "PGPGPGPGPGDG"
         assert len({path for _, path in fake.requests}) == 1
         assert fake.objects == {}
-        preflight.probe()
+        preflight.probe_store()
         assert len({path for _, path in fake.requests}) == 2, "two starts at once would hinder each other"
 
 
@@ -83,6 +83,6 @@ def test_a_store_that_never_says_whether_a_put_took_place_is_given_up(
 ) -> None:
     with started(lack, monkeypatch) as (preflight, fake):
         with pytest.raises(UnreachableError):
-            preflight.probe()
+            preflight.probe_store()
         assert len([verb for verb, _ in fake.requests if verb == "PUT"]) <= 5 * TRIES
         assert fake.objects == {}

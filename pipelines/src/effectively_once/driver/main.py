@@ -17,7 +17,9 @@ from effectively_once.driver import left_pods
 from effectively_once.driver.control import stopped_line
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.runtime import runtime_of
+from effectively_once.driver.scratch import try_scratch
 from effectively_once.driver.session import session
+from effectively_once.driver.shortage import name_shortage
 from effectively_once.driver.version import code_digest
 from effectively_once.driver.worker_errors import named_error
 from effectively_once.errors import ControlError, PipelineError, SettingsError, one_line
@@ -52,7 +54,7 @@ def run(argv: Sequence[str], pipeline: Pipeline | None = None) -> int:
     try:
         return _run(argv, pipeline, stop)
     except Exception as error:
-        named = named_error(error)
+        named = named_error(error) or name_shortage(f"{type(error).__name__}: {error}")
         if named is None:
             traceback.print_exc()
         return _told(named or error)
@@ -65,6 +67,7 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
     digest = os.environ.get(WHEEL_DIGEST) or code_digest(*job.pipeline.functions)
     driver = Driver(job, digest, runtime_of(conf))
+    try_scratch(conf)
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
     if driver.head.declared is None and (drained := driver.drained()) is not None:

@@ -20,6 +20,7 @@ from effectively_once.driver.broker_probe import TopicFacts, Warned, asked, judg
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
 from effectively_once.driver.table_watch import TableWatch
+from effectively_once.driver.transaction_probe import TransactionProbe
 from effectively_once.epoch.publishing import database_of, table_addresses
 from effectively_once.ledger import pinned_version, segments
 from effectively_once.ledger.head import Head
@@ -92,12 +93,33 @@ class Preflight:
         """Try what is rested on and cannot be asked for: it writes, so a check that only reads leaves it out.
 
         Raises:
-            PipelineError: Store, Unreachable or Access, each with what to do.
+            PipelineError: Store, Sink, Unreachable or Access, each with what to do.
 
         """
+        self.probe_store()
+        self.probe_transactions()
+
+    def probe_store(self) -> None:
+        """Try the object store. Raises what `StoreProbe.run` does."""
         bucket = self.settings.bucket
         store = S3ObjectStore(bucket, self.settings.start_patience_s)
         StoreProbe(store, f"{bucket.endpoint}/{bucket.bucket}", self.layout).run()
+
+    def probe_transactions(self) -> None:
+        """Try the broker of the Kafka sinks. Raises what `TransactionProbe.run` and `warnings` do."""
+        settings = self.settings
+        if settings.semantics != "exactly_once":
+            return
+        # What no write can mend has its name there; here it would only time out.
+        self.warnings()
+        copies = max(facts.copies for name, facts in self._topics.items() if name != settings.topic)
+        TransactionProbe(
+            settings.kafka_bootstrap,
+            settings.pipeline,
+            copies,
+            settings.transaction_timeout_s,
+            settings.start_patience_s,
+        ).run()
 
     def warnings(self) -> list[Warned]:
         """What the topics' settings would lose in an outage.

@@ -136,6 +136,13 @@ def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
         )
     if (refused := refusal(error, bootstrap, f"topic {topic}")) is not None:
         return refused
+    if error.code() == KafkaError.LEADER_NOT_AVAILABLE:
+        return UnreachableError(
+            f"a partition of topic {topic} has no leader",
+            bootstrap,
+            "Start the broker that has it. Where it runs its disk is full or failed (`kafka-log-dirs.sh --describe`): "
+            "make room, then start that broker again; nothing was lost, start the pipeline again.",
+        )
     return UnreachableError(
         f"the Kafka broker does not answer: {error.str()}",
         bootstrap,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from effectively_once.driver import transaction_probe
 from effectively_once.driver.sink_topics import needed, refuse_expiring, refuse_small
 from effectively_once.errors import SinkError, SourceError
 from effectively_once.pipeline.columns import DEAD_LETTER
@@ -37,7 +38,7 @@ class Found:
 
 
 def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
-    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
+    """Return the topics of a pipeline: rows and marks of every sink, a start's own, the source when it is asked for."""
     settings = job.settings
     found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
     if settings.sources:
@@ -46,7 +47,7 @@ def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
         found += [Topic(shard.topic, settings.shards, takes=needed(job.pipeline, sink))]
         found += [Topic(shard.progress, settings.shards, compacted=True)]
-    return found
+    return [*found, Topic(transaction_probe.name_topic(settings.pipeline), 1, config=transaction_probe.CONFIG)]
 
 
 def too_small(job: Job, record_bytes: int) -> Iterator[str]:
