@@ -58,6 +58,14 @@ class Record:
     ordinary: bool = False
 
 
+CLOSER = Record(
+    b'{"id":"closer","event_time_ms":999999999999999,"user":"z","text":"z","n":0,"m":0,"level":0,"flag":true,'
+    b'"days":0,"at_us":0}',
+    ordinary=True,
+)
+"""It closes every window but its own."""
+
+
 def record(rng: Random, far: bool = True) -> Record:
     """Draw one; a third of them are ordinary. `far`: it may close the windows of all others."""
     kind = rng.randrange(9)
