@@ -38,7 +38,9 @@ NUMBER = 5
 STATEFUL = NUMBER - 1
 LENGTHS_MS, LATENESS_MS = (100, 1_000, 60_000), (150, 120_000, 1_000_000_000)
 KEYS: tuple[str | tuple[str, ...], ...] = ("user", "text", ("user", "m"))
-COUNTED = pa.schema([("user", pa.string()), ("window_start_ms", pa.int64()), ("count", pa.int64()), ("most", pa.int32())])
+COUNTED = pa.schema(
+    [("user", pa.string()), ("window_start_ms", pa.int64()), ("count", pa.int64()), ("most", pa.int32())]
+)
 """What Spark's own state comes to."""
 
 

@@ -66,7 +66,9 @@ class Asked:
     ] = "all"
     minutes: Annotated[float | None, typer.Option(min=0.1, help="Longest time in memory; without: no bound.")] = None
     round: Annotated[int | None, typer.Option(min=0, help="Only this round in memory, to see it again.")] = None
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="For the result, or a failure.", show_default=False)] = OUT
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="For the result, or a failure.", show_default=False)
+    ] = OUT
 
 
 @dataclass
@@ -102,11 +104,11 @@ def play(asked: Asked) -> int:
         if asked.on != MEMORY:
             prepare(console)
             code = on_stack(asked, seed, outcomes)
-        if code == 0:
-            keep(asked, seed, outcomes)
-        return code
     except (KeyboardInterrupt, SystemExit) as end:
         return interrupted(end, f"nothing is left of it; `make fuzz SEED={seed}` begins anew")
+    if code == 0:
+        keep(asked, seed, outcomes)
+    return code
 
 
 def keep(asked: Asked, seed: int, outcomes: Outcomes) -> None:

@@ -1,4 +1,4 @@
-"""A job of `fuzzed_job` or `drawn_job` under test: what is sent to it, and everything it published, as rows to be compared."""
+"""A job of `fuzzed_job` or `drawn_job` under test: what is sent to it, and everything it published, as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations of any kind on the real stack, and records up to nine megabytes: no driver stops, no two sinks differ."""
+"""Declarations of any kind on the real stack, records up to nine megabytes: no driver stops, no two sinks differ."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_every_sink_of_windows_has_the_results_of_accepted_rows(fuzzed: Drawn) -
 
 
 def test_what_spark_counts_is_what_the_accepted_rows_come_to(fuzzed: Drawn) -> None:
-    """Of the declaration that has state of Spark's own. A window may stay open longer there, and is never told twice."""
+    """Of the declaration that has state of Spark's own: a window may stay open longer there, and comes once."""
     if (stateful := fuzzed.declared.stateful) is None:
         return
     found, epochs = fuzzed.all_rows(stateful.to.name), fuzzed.epochs()

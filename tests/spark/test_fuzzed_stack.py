@@ -1,4 +1,4 @@
-"""A hundred thousand records of any kind, or as many as asked for, through all sinks: the driver goes on, and no two sinks disagree."""
+"""Records of any kind through all sinks, a hundred thousand or as asked: no driver stops, no two sinks disagree."""
 
 from __future__ import annotations
 

@@ -24,4 +24,5 @@ def complaint(fault: Fault, events: Iterable[Mapping[str, Any]]) -> str | None:
     early = next((at for at in starts if fault.injected_at < at < fault.healed_at - APART_MS), None)
     if early is None:
         return None
-    return f"a driver started {(early - fault.injected_at) / 1000:g} s after it, and none was to for {between_ms / 1000:g} s"
+    after_s, due_s = (early - fault.injected_at) / 1000, between_ms / 1000
+    return f"a driver started {after_s:g} s after it, and none was to for {due_s:g} s"

@@ -1,4 +1,4 @@
-"""The leader of one partition of the input away: its broker stands still in its pod, and others elect another leader."""
+"""The leader of one partition of the input away: its broker stands still in its pod, and another one is elected."""
 
 from __future__ import annotations
 

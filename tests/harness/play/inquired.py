@@ -45,8 +45,8 @@ def inquiry_of(
         drivers: whose metrics are read.
         packages: where Python finds the library's command and the harness.
     """
-    path = directory.path.absolute() / "settings.json"
-    return _inquiry(directory, endpoints, settings, path, packages, lambda: read_metric(drivers.driver))
+    command = _complete(directory, directory.path.absolute() / "settings.json", packages)
+    return _inquiry(directory, endpoints, settings, command, lambda: read_metric(drivers.driver))
 
 
 class Deployment(Protocol):
@@ -88,9 +88,9 @@ def inquiry_in_pods(
 
     tunnel = Tunnel(dial)
     tunnel.start()
-    packages = f"{Path(effectively_once.__file__).parents[1]}:{CHECKOUT}"
+    command = _complete(directory, path, f"{Path(effectively_once.__file__).parents[1]}:{CHECKOUT}")
     try:
-        with _inquiry(directory, endpoints, settings, path, packages, lambda: read_metric_at(tunnel.port)) as inquiry:
+        with _inquiry(directory, endpoints, settings, command, lambda: read_metric_at(tunnel.port)) as inquiry:
             yield inquiry
     finally:
         tunnel.stop()
@@ -100,8 +100,7 @@ def _inquiry(
     directory: RunDirectory,
     endpoints: Endpoints,
     settings: PipelineSettings,
-    path: Path,
-    packages: str,
+    command: Complete,
     metric: Callable[[], Metric | None],
 ) -> Inquiry:
     address = BucketAddress(endpoints.s3_endpoint, settings.s3_bucket)
@@ -111,6 +110,8 @@ def _inquiry(
         head = chain.head()
         return [] if head is None else head.content["tail"]
 
-    log = directory.path.absolute() / "work" / "complete.log"
-    windows = (settings.window_ms, settings.lateness_ms)
-    return Inquiry(directory.path, tail, Complete(path, packages, log), metric, windows)
+    return Inquiry(directory.path, tail, command, metric, (settings.window_ms, settings.lateness_ms))
+
+
+def _complete(directory: RunDirectory, settings: Path, packages: str) -> Complete:
+    return Complete(settings, packages, directory.path.absolute() / "work" / "complete.log")

@@ -27,6 +27,8 @@ BROKERS = [server(f"kafka-{one}", uid=f"u{one}", cid=f"c{one}") for one in range
 
 
 class OfTopic(FakeLeaders):
+    """Leaders that know which topic the input is."""
+
     topic = SOURCE[0]
 
 
