@@ -10,12 +10,13 @@ import pytest
 
 from effectively_once import Pipeline
 from effectively_once.epoch.message_bytes import LETTER_BYTES
+from effectively_once.epoch.rows import STATEFUL_TIMES_MS
 from effectively_once.pipeline.sinks import MESSAGE_BYTES, ToTable
 from tests.fuzz.closed import compute_due, count_by_window, differences, find_closed
 from tests.fuzz.drawn import AGGREGATES, COUNTED, NUMBER, STATEFUL, drawn, name_of
 from tests.fuzz.large import large
 from tests.fuzz.reading import read
-from tests.fuzz.records import CLOSER, many
+from tests.fuzz.records import CLOSER, closer, many
 from tests.fuzz.rows import FIELDS, Row, row_of
 from tests.fuzz.trial_run import TrialRun
 from tests.fuzz.without_spark import plain_trial
@@ -76,7 +77,11 @@ def test_large_records_are_of_all_sizes_and_around_what_a_letter_may_have() -> N
 
 def test_one_that_closes_windows_is_taken_by_every_declaration() -> None:
     for number in range(NUMBER):
-        assert row_of(one(1, number), CLOSER.value, None)["reason"] is None
+        pipeline = one(1, number)
+        last = closer(STATEFUL_TIMES_MS[1]) if pipeline.stateful else CLOSER
+        assert row_of(pipeline, last.value, None)["reason"] is None
+        beyond = closer((STATEFUL_TIMES_MS[1] if pipeline.stateful else 10**15 - 1) + 1)
+        assert row_of(pipeline, beyond.value, None)["reason"] == "bad_time"
 
 
 def rows_of(pipeline: Pipeline, seed: int, number: int) -> list[Row]:

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from effectively_once import Pipeline, ToFiles, ToTable
+from effectively_once.epoch.rows import STATEFUL_TIMES_MS
 from effectively_once.sources.times import BOUNDS
 from effectively_once.state.accumulator import IMPOSSIBLE
 from infra.embedded.stack import EmbeddedStack
@@ -18,7 +19,7 @@ from tests.fuzz.chosen import RECORDS, SEED, drawn, note
 from tests.fuzz.closed import compute_due, count_by_window, differences
 from tests.fuzz.drawn import NUMBER, name_of
 from tests.fuzz.large import large
-from tests.fuzz.records import CLOSER, many
+from tests.fuzz.records import CLOSER, closer, many
 from tests.fuzz.rows import Row, row_of
 from tests.harness.adapters.topics import LARGE
 from tests.spark.drawn_job import HOUR_MS
@@ -69,7 +70,7 @@ def fuzzed(
             made.send_all(many(seed + 1, EACH - FAR, far=False) + large(seed) + many(seed + 2, FAR, far=True))
             driver = made.start()
             made.wait_all(driver)
-            made.send_all([CLOSER])
+            made.send_all([closer(STATEFUL_TIMES_MS[1]) if made.declared.stateful else CLOSER])
             made.wait_all(driver)
             made.send_all(many(seed + 3, PARTITIONS, far=False))
             made.wait_all(driver)

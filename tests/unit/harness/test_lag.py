@@ -289,11 +289,11 @@ A_FAULT_S: dict[Stack, int] = {"embedded": 40, "cluster": 60}
 
 
 def test_every_sort_of_each_stack_comes_under_a_sender_that_goes_on() -> None:
-    """On the cluster those of the profile `chaos`, which has one broker."""
+    """But that of neighbours, whose epochs have to be large; in pods those of the profile `chaos`, with one broker."""
     parts = read_plan(CAMPAIGNS / "unpaced.toml").parts
     for stack, sorts in (("embedded", EMBEDDED), ("cluster", sorts_on(USUAL_NODES, USUAL_ROLES))):
         done = {name for one in parts if one.stack == stack for name in one.strikes}
-        assert done == {*sorts, "driver-away", "partition-lag"}, stack
+        assert done == {*sorts, "driver-away", "partition-lag"} - {"neighbour-stall"}, stack
     for part in parts:
         rate, idle_ms = part.conditions.rate, part.conditions.idle_ms
         assert rate is not None
