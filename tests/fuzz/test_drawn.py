@@ -64,11 +64,11 @@ def test_another_name_is_no_declaration(name: str) -> None:
 
 
 def test_large_records_are_of_all_sizes_and_around_what_a_letter_may_have() -> None:
-    records = [record for seed in range(12) for record in large(seed)]
+    records = [record for seed in range(3) for record in large(seed)]
     values = [record.value or b"" for record in records]
     assert min(map(len, values)) >= 900_000
     assert max(map(len, values)) <= 9_500_000 < MESSAGE_BYTES
-    reasons = Counter(read(value, FIELDS)[0] for value in values[: len(values) // 4])
+    reasons = Counter(read(value, FIELDS)[0] for value in values[: len(values) // 3])
     assert reasons.keys() == {None, "malformed"}
     as_base64 = [4 * -(-len(value) // 3) for value in values if value.startswith(b"\xff\xfe")]
     assert any(LETTER_BYTES - 1_000 < size <= LETTER_BYTES for size in as_base64), "none is at the end of a letter"
@@ -97,10 +97,10 @@ def test_results_are_those_of_windows_that_are_closed() -> None:
     pipeline = one(3, 0)
     rows = rows_of(pipeline, 5, 300)
     (each, *_) = pipeline.windows
-    newest_ms = max(row["event_time_ms"] for row in rows)
+    times = [row["event_time_ms"] for row in rows]
     assert compute_due(pipeline, each, rows, None) == ([], 0)
-    assert not find_closed(pipeline, each.keys, rows, newest_ms - pipeline.lateness_ms - 10**9)
-    beyond_ms = newest_ms + pipeline.lateness_ms + pipeline.window_ms
+    assert not find_closed(pipeline, each.keys, rows, min(times) + pipeline.lateness_ms)
+    beyond_ms = max(times) + pipeline.lateness_ms + pipeline.window_ms
     due, impossible = compute_due(pipeline, each, rows, beyond_ms)
     groups = find_closed(pipeline, each.keys, rows, beyond_ms)
     assert len(due) + impossible == len(groups) > 0
