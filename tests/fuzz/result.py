@@ -48,7 +48,7 @@ class Result:
 
     def markdown(self) -> str:
         """Return the page of it."""
-        read = " and ".join(f"{self.records(part):,} {_WHERE[part]}" for part in PARTS if part in self.outcomes)
+        read = " and ".join(f"{self.records(part):,} records {_WHERE[part]}" for part in PARTS if part in self.outcomes)
         at = f"at commit `{self.commit[:12]}`" if self.commit else "outside of a repository"
         changes = ", with changes that no commit has" if self.dirty else ""
         rows = [
@@ -60,7 +60,7 @@ class Result:
             (
                 "# Records of any kind, and what became of them",
                 "",
-                f"{read} records went through (`make fuzz SEED={self.seed}`, {at}{changes}). No pipeline stopped, no "
+                f"{read} went through (`make fuzz SEED={self.seed}`, {at}{changes}). No pipeline stopped, no "
                 "record was lost, no two sinks differ, and every refusal has a reason.",
                 "",
                 "| part | outcome or reason of the refusal | times |",

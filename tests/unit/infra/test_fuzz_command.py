@@ -127,7 +127,7 @@ def test_a_run_that_passed_leaves_its_counts_and_one_that_failed_leaves_none(
     assert result.outcomes == {"memory": {"read": 18_000, "accepted": 12_000, "late": 6_000}}
     page = (folder / TABLE).read_text()
     assert page == result.markdown()
-    assert "18,000 in memory records went through (`make fuzz SEED=7`, " in page
+    assert "18,000 records in memory went through (`make fuzz SEED=7`, " in page
     assert "| memory | late | 6,000 |" in page
     assert len(rounds) == 3
 
