@@ -40,8 +40,14 @@ class Fuzzed(Orders):
 
     def send_all(self, records: Sequence[Record]) -> None:
         """Send records with keys and headers, in turn to every partition; keep where each came to lie."""
-        own = {"linger.ms": 5, "acks": "all", "message.max.bytes": MESSAGE_BYTES}
-        producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, **own})
+        producer = Producer(
+            {
+                "bootstrap.servers": self.endpoints.kafka_bootstrap,
+                "linger.ms": 5,
+                "acks": "all",
+                "message.max.bytes": MESSAGE_BYTES,
+            }
+        )
         for number, record in enumerate(records):
             producer.produce(
                 self.topic,

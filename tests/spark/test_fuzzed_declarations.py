@@ -45,8 +45,9 @@ class Drawn(Fuzzed):
     def all_rows(self, sink: str) -> list[Row]:
         """Every row of a sink, whatever it is."""
         to, _ = self.declared.destinations[sink]
-        read = {ToFiles: self.archived, ToTable: self.kept}.get(type(to), self.read_rows)
-        return read(sink)
+        if isinstance(to, ToFiles):
+            return self.archived(sink)
+        return self.kept(sink) if isinstance(to, ToTable) else self.read_rows(sink)
 
 
 @pytest.fixture(scope="module", params=range(NUMBER))

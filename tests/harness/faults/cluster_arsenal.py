@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from tests.harness.adapters.cluster import Cluster, cordoned_by
 from tests.harness.adapters.disk_probes import PLACE
@@ -127,7 +128,7 @@ class ClusterArsenal(DrawingArsenal):
         makers: Makers = {(AWAY, DRIVER): partial(AwayDriverPod, self.drivers, self.watch, self.healing)}
         brokers = self.platform.servers.get(BROKER)
         if (leaders := self.leaders) is not None and brokers is not None:
-            owed = {"time_out_s": self.network_s, "healing": self.healing}
+            owed: dict[str, Any] = {"time_out_s": self.network_s, "healing": self.healing}
             makers[LEADER_AWAY, BROKER] = partial(AwayLeader, self.drivers, leaders, brokers, **owed)
         return {**makers, **lags.makers(self.healing)}
 

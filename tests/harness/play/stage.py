@@ -34,7 +34,7 @@ from tests.harness.faults.arsenal import Arsenal
 from tests.harness.history import History
 from tests.harness.place import Patience, Place
 from tests.harness.play.deployed import Target
-from tests.harness.play.inquired import inquiry_in_pods
+from tests.harness.play.inquired_in_pods import inquiry_in_pods
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.stall_sorts import NEIGHBOURS

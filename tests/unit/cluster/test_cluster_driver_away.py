@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.adapters.drivers import SIGKILL, NoProcessError
+from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised_pods import NEXT_S
 from tests.harness.faults.cluster_driver_away import AwayDriverPod
@@ -49,11 +49,16 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.history.close()
 
 
-def test_the_operator_starts_no_driver_until_the_time_is_over(world: World) -> None:
+def test_the_operator_starts_no_driver_until_the_time_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = world.away()
     suspended: list[list[bool]] = []
-    killed = world.drivers.kill_driver
-    world.drivers.kill_driver = lambda kind=SIGKILL: (suspended.append([*world.patches]), killed(kind))[1]  # type: ignore[method-assign]
+    kill_driver = world.drivers.kill_driver
+
+    def kill(kind: str) -> Struck:
+        suspended.append([*world.patches])
+        return kill_driver(kind)
+
+    monkeypatch.setattr(world.drivers, "kill_driver", kill)
     ((who, at),) = fault.strike({})
     assert who == f"{NAME}@{UIDS['a']}"
     assert suspended == [[True]], "the operator may start the next one before it is kept from it"

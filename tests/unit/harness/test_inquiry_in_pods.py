@@ -19,11 +19,11 @@ from tests.harness.adapters.driver_metrics import ANY_PORT, EVERYWHERE, read_met
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.asked import Certificate
 from tests.harness.play import inquired
-from tests.harness.play.inquired import inquiry_in_pods
+from tests.harness.play.inquired_in_pods import inquiry_in_pods
 from tests.harness.run_directory import RunDirectory
 from tests.unit.ledger.samples import declaration, record_of
 
-INSIDE = {"kafka_bootstrap": "kafka:9092", "s3_endpoint": "http://minio:9000", "s3_bucket": "b"}
+INSIDE = {"kafka_bootstrap": "kafka:9092", "s3_endpoint": "http://minio:9000", "s3_bucket": "bucket", "job": "j"}
 ENDPOINTS = Endpoints("127.0.0.1:1", "http://127.0.0.1:2", "a", "b", "bucket")
 
 
@@ -91,7 +91,7 @@ def test_the_command_reaches_the_servers_from_here_and_the_metric_is_that_of_the
     assert set(world.dialled) == {("uc-1-driver", 7)}
     (settings,) = world.settings
     assert (settings.s3_endpoint, settings.kafka_bootstrap) == ("http://127.0.0.1:2", "127.0.0.1:1")
-    assert (settings.pipeline, settings.topic, settings.s3_bucket) == ("uc_1", "events_uc_1", "b")
+    assert (settings.pipeline, settings.topic, settings.s3_bucket) == ("uc_1", "events_uc_1", "bucket")
 
 
 @pytest.mark.parametrize("drivers", [Drivers(None), None])
