@@ -58,6 +58,16 @@ class Record:
     ordinary: bool = False
 
 
+def closer(time_ms: int) -> Record:
+    """Make one that closes every window before its own."""
+    fields = '"user":"z","text":"z","n":0,"m":0,"level":0,"flag":true,"days":0,"at_us":0'
+    return Record(f'{{"id":"closer","event_time_ms":{time_ms},{fields}}}'.encode(), ordinary=True)
+
+
+CLOSER = closer(10**15 - 1)
+"""Of the last time that is taken."""
+
+
 def record(rng: Random, far: bool = True) -> Record:
     """Draw one; a third of them are ordinary. `far`: it may close the windows of all others."""
     kind = rng.randrange(9)

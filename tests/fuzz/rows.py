@@ -13,7 +13,7 @@ import pyarrow as pa
 from effectively_once import Pipeline
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
 from effectively_once.epoch.publishable import YEARS_DAYS, YEARS_US, limits
-from effectively_once.epoch.rows import TIME_MAX_MS, missing
+from effectively_once.epoch.rows import STATEFUL_TIMES_MS, TIME_MAX_MS, missing
 from effectively_once.pipeline.columns import COORDINATES
 from tests.fuzz.reading import read
 
@@ -65,9 +65,10 @@ def row_of(pipeline: Pipeline, value: bytes | None, timestamp_ms: int | None) ->
 
 
 def _reasons(pipeline: Pipeline, row: Row, timestamp_ms: int | None) -> Iterator[str]:
+    first_ms, last_ms = STATEFUL_TIMES_MS if pipeline.stateful else (-TIME_MAX_MS, TIME_MAX_MS)
     for name in pipeline.required:
         value = row.get(name, "")
-        ends = name == "event_time_ms" and value is not None and abs(value) > TIME_MAX_MS
+        ends = name == "event_time_ms" and value is not None and not first_ms <= value <= last_ms
         if value is None or ends or (name == "id" and not value):
             yield missing(name)
     bounds = limits(pipeline)

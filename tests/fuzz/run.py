@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
 import sys
 import time
 import traceback
@@ -27,15 +28,24 @@ from infra.embedded.guard import report_interrupt, run_guarded
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 from tests.fuzz import test_answers, test_refused
-from tests.fuzz.chosen import RECORDS_VARIABLE, SEED_VARIABLE
+from tests.fuzz.chosen import NOTES_VARIABLE, RECORDS_VARIABLE, SEED_VARIABLE, noted
 from tests.fuzz.records import seeded
+from tests.fuzz.result import MEMORY, STACK, Result, counted, forget
 from tests.fuzz.test_in_memory import fuzzed
+from tests.harness.commit import git_state
 
 OUT = CHECKOUT / "runs" / "fuzz"
-RECORDS, LEAST = 100_000, 10_000
+RECORDS, LEAST = 100_000, 1_000
 ROUND, A_TRIAL = 20, 500
 """Declarations of a round, and records of each."""
-SPARK = ("tests/spark/test_fuzzed_trial.py", "tests/spark/test_fuzzed_stack.py")
+SPARK = (
+    "tests/spark/test_fuzzed_trial.py",
+    "tests/spark/test_fuzzed_stack.py",
+    "tests/spark/test_fuzzed_declarations.py",
+)
+NOTES = "notes"
+Outcomes = dict[str, Counter[str]]
+"""Of each part of a run."""
 Say = Callable[[str], object]
 
 
@@ -56,7 +66,9 @@ class Asked:
     ] = "all"
     minutes: Annotated[float | None, typer.Option(min=0.1, help="Longest time in memory; without: no bound.")] = None
     round: Annotated[int | None, typer.Option(min=0, help="Only this round in memory, to see it again.")] = None
-    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="For a failure.", show_default=False)] = OUT
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="For the result, or a failure.", show_default=False)
+    ] = OUT
 
 
 @dataclass
@@ -83,26 +95,39 @@ def play(asked: Asked) -> int:
     # What the product warns of is what is drawn here.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     console.say(f"seed {seed}: `make fuzz SEED={seed}` draws the same")
+    forget(asked.out)
+    outcomes: Outcomes = {}
     try:
-        code = 0 if asked.on == "stack" else in_memory(asked, seed, console.say)
-        if code or asked.on == "memory" or asked.round is not None:
+        code = 0 if asked.on == STACK else in_memory(asked, seed, console.say, outcomes)
+        if code or asked.round is not None:
             return code
-        prepare(console)
-        return on_stack(asked, seed)
+        if asked.on != MEMORY:
+            prepare(console)
+            code = on_stack(asked, seed, outcomes)
     except (KeyboardInterrupt, SystemExit) as end:
         return report_interrupt(end, f"nothing is left of it; `make fuzz SEED={seed}` begins anew")
+    if code == 0:
+        keep(asked, seed, outcomes)
+    return code
 
 
-def in_memory(asked: Asked, seed: int, say: Say) -> int:
+def keep(asked: Asked, seed: int, outcomes: Outcomes) -> None:
+    """Write what became of the records, in a form that can be kept."""
+    git = git_state(CHECKOUT)
+    parts = {part: counted(found) for part, found in outcomes.items()}
+    Result(seed, git.get("commit", ""), bool(git.get("dirty")), parts).write(asked.out)
+
+
+def in_memory(asked: Asked, seed: int, say: Say, found: Outcomes) -> int:
     """Run round after round until so many records are through, or the time is over; return the exit code."""
-    began, outcomes = time.monotonic(), Counter[str]()
+    began, outcomes = time.monotonic(), found.setdefault(MEMORY, Counter())
     number = asked.round or 0
     while outcomes["read"] < asked.records:
         if asked.minutes is not None and time.monotonic() - began > asked.minutes * 60:
             say(f"✗ {asked.minutes:g} minutes are over after {outcomes['read']:,} of {asked.records:,} records")
             return 2
         try:
-            outcomes += once(f"{seed}-{number}", Folder(asked.out))
+            outcomes.update(once(f"{seed}-{number}", Folder(asked.out)))
         except Exception:
             return told(asked, seed, number, say)
         say(f"round {number}: {outcomes['read']:,} of {asked.records:,} records, {time.monotonic() - began:.0f} s")
@@ -138,10 +163,14 @@ def told(asked: Asked, seed: int, number: int, say: Say) -> int:
     return 1
 
 
-def on_stack(asked: Asked, seed: int) -> int:
+def on_stack(asked: Asked, seed: int, found: Outcomes) -> int:
     """Send records through Spark and all real sinks, as the slow tests do; return the exit code."""
+    notes = asked.out.absolute() / NOTES
+    shutil.rmtree(notes, ignore_errors=True)
+    os.environ[NOTES_VARIABLE] = str(notes)
     os.environ[SEED_VARIABLE], os.environ[RECORDS_VARIABLE] = str(seed), str(asked.records)
     done = run_tool("python", "-m", "pytest", "-n0", "-v", "--durations=0", "-p", "no:cacheprovider", *SPARK)
+    found[STACK] = noted(notes)
     # Of pytest 1 is a test that failed; all else says nothing of the pipeline.
     return done.returncode if done.returncode in (0, 1) else 2
 

@@ -16,7 +16,7 @@ from effectively_once.state.accumulator import BAD_RESULT, IMPOSSIBLE, SUM_TOO_L
 from effectively_once.testing import KafkaRecord
 from tests.fuzz.declarations import ROW_SINKS
 from tests.fuzz.model import Expected, Group, Model
-from tests.fuzz.records import Record
+from tests.fuzz.records import CLOSER, Record
 from tests.fuzz.results import plain as in_messages
 from tests.fuzz.results import result
 from tests.fuzz.rows import Row
@@ -25,11 +25,6 @@ from tests.fuzz.shown import of_letters, of_messages, of_table, plain
 Results = dict[str, tuple[Any, str]]
 """Of a group, as `results.result` gives each."""
 _REASONS = {"sum": SUM_TOO_LARGE, "distinct": TOO_MANY_DISTINCT, "own": BAD_RESULT}
-_CLOSER = Record(
-    b'{"id":"closer","event_time_ms":999999999999999,"user":"z","text":"z","n":0,"m":0,"level":0,"flag":true,'
-    b'"days":0,"at_us":0}'
-)
-"""It closes every window but its own."""
 
 
 class TrialRun:
@@ -52,7 +47,7 @@ class TrialRun:
 
     def all(self, epochs: Sequence[Sequence[Record]]) -> None:
         """Run epochs, close all windows, and hold everything against the model."""
-        for records in (*epochs, [_CLOSER], []):
+        for records in (*epochs, [CLOSER], []):
             expected = self._model.epoch(records)
             outputs = self._trial.epoch(
                 [KafkaRecord(record.value, record.key, record.timestamp_ms) for record in records]

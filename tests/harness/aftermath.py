@@ -40,6 +40,7 @@ BY_KIND: Mapping[str, tuple[Effect, ...]] = {
     "slow_disk": (Effect.MET,),
     "away": (SUCCEEDED,),
     "held_back": (Effect.MET,),
+    "leader_away": (Effect.MET,),
 }
 """Kind -> what shows its effect, any of it, whatever the target. `MET`: evidence of its own, which is demanded."""
 BY_TARGET: Mapping[str, tuple[Effect, ...]] = {

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
 from tests.harness.cut_sorts import CLUSTER_CUTS, OF_NODES, ROLE_OF_CUT
+from tests.harness.lag_sorts import LEADERS_AWAY
 from tests.harness.platform_sorts import (
     BROKER,
     LEADERS,
@@ -48,13 +49,14 @@ NODES_NEEDED = {
 }
 """So many nodes have to be reached as machines."""
 ROLE_NEEDED = {
-    **{name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES, **STALLED_ROLES}.items()},
+    **{name: one.target for name, one in {**SERVERS, **LEADERS, **LEADERS_AWAY, **RESULT_STORES}.items()},
+    **{name: one.target for name, one in STALLED_ROLES.items()},
     **{name: one.target for name, one in SERVER_DISKS.items()},
     **dict.fromkeys(OPERATORS, OPERATOR),
     **ROLE_OF_CUT,
 }
 """The server that has to be there, as pods of ours."""
-BROKERS_NEEDED = dict.fromkeys(LEADERS, 3)
+BROKERS_NEEDED = dict.fromkeys((*LEADERS, *LEADERS_AWAY), 3)
 """So many brokers there have to be."""
 USUAL_NODES, USUAL_BROKERS, USUAL_ROLES = 2, 1, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)
 """What `make up PROFILE=chaos` gives."""

@@ -80,9 +80,9 @@ class Conditions(BaseModel):
         Field(ge=1, allow_inf_nan=False),
         _says("with --rate: the first partition gets so many times the records of another", "N"),
     ] = None
-    lag_s: Annotated[Lengths, _says("likewise of driver-away, partition-lag and gateway-away, with --rate", "S,S")] = (
-        lag_sorts.LENGTHS_S
-    )
+    lag_s: Annotated[
+        Lengths, _says("likewise of leaders, drivers and gateways away, partition-lag, with --rate", "S,S")
+    ] = lag_sorts.LENGTHS_S
     hold_max_ms: Annotated[int, Field(ge=1), _says("with gateway-away: windows wait so long for one", "MS")] = (
         HOLD_MAX_MS
     )

@@ -86,7 +86,7 @@ class Inquiry:
     """Reads the driver's metric, and asks for windows, one after the other, in a thread of its own.
 
     A window that was closed without a source nobody was asked about yet comes first. At the end it notes what the
-    drivers' logs warned of: of one that was killed its log is there.
+    drivers' logs warned of: of one that was killed its log is there. The log of a driver in a pod is named by the pod.
 
     Args:
         run: the run directory.
@@ -120,7 +120,7 @@ class Inquiry:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         self._thread.join()
-        for log in sorted((self._run / "logs").glob("driver-*.log")):
+        for log in sorted((self._run / "logs").glob("*driver-*.log")):
             for warned in warnings_in(log):
                 write(self._lines, warned)
         self._lines.close(complete=error is None)
@@ -165,6 +165,7 @@ def warnings_in(log: Path) -> Iterator[Warned]:
         if WARNING.encode() not in line:
             continue
         with suppress(orjson.JSONDecodeError, KeyError):
-            said = orjson.loads(line)
+            # In a pod what others write may stand before it.
+            said = orjson.loads(line[line.find(b"{") :])
             if said["event"] == WARNING and said["level"] == "warning":
                 yield Warned(log.stem, said["source"], said["time_ms"])

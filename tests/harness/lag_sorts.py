@@ -1,10 +1,11 @@
-"""Outages that a sender goes on through: a driver or a gateway that is away, a partition that lags; data only."""
+"""Outages that a sender goes on through: a driver, a gateway or a leader that is away, a lagging partition; data."""
 
 from __future__ import annotations
 
+from tests.harness.platform_sorts import BROKER
 from tests.harness.schedule import DRIVER, Strike
 
-AWAY, HELD_BACK = "away", "held_back"
+AWAY, HELD_BACK, LEADER_AWAY = "away", "held_back", "leader_away"
 PARTITION, GATEWAY = "partition", "gateway"
 LAGS = {
     "driver-away": Strike(AWAY, DRIVER),
@@ -12,8 +13,9 @@ LAGS = {
     "gateway-away": Strike(HELD_BACK, GATEWAY),
 }
 """Only where the sender is unpaced (`--rate`): one that waits for the chain would wait for the end of either."""
-IN_PODS = {name: LAGS[name] for name in ("partition-lag", "gateway-away")}
-"""The sender is the harness itself, wherever the pipeline runs. Nobody can forbid an operator to start a driver."""
-LASTING = (AWAY, HELD_BACK)
+LEADERS_AWAY = {"leader-away": Strike(LEADER_AWAY, BROKER)}
+"""Likewise, and only where there are several brokers: of one, all partitions are away."""
+IN_PODS = {**LAGS, **LEADERS_AWAY}
+LASTING = (AWAY, HELD_BACK, LEADER_AWAY)
 LENGTHS_S = (40.0,)
 """Ten minutes of an unpaced stream's time (`subject.SPEED`)."""

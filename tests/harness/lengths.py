@@ -33,7 +33,7 @@ def with_lengths(
         seed: draws.
         lengths_s: of stalls, of which each comes once before one comes twice; likewise of slow disks.
         cuts_s: likewise of cuts.
-        lags_s: likewise of drivers and gateways that are away and partitions that lag.
+        lags_s: likewise of drivers, gateways and leaders that are away and partitions that lag.
     """
     rng = random.Random(f"stalls of {seed}")
     lengths = {STALL: lengths_s, SLOW_DISK: lengths_s, CUT: cuts_s, **dict.fromkeys(lag_sorts.LASTING, lags_s)}

@@ -11,7 +11,7 @@ from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.cluster_sorts import CLUSTER, ZOMBIE
 from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, TO_RESULTS, steps_of_cut
-from tests.harness.lag_sorts import LAGS
+from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.lengths import with_lengths
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OUT_OF_MEMORY, RESULT_STORE, SIGSTOP
 from tests.harness.schedule import (
@@ -79,7 +79,7 @@ EMBEDDED = {
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
 UNPACED = {**EMBEDDED, **LAGS}
 """And those that only a sender goes on through that does not wait for the chain."""
-SORTS = {**UNPACED, **CLUSTER}
+SORTS = {**UNPACED, **CLUSTER, **IN_PODS}
 """Every sort there is. What both stacks have has one name."""
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
@@ -203,7 +203,7 @@ def plan(
         rows: topics that hold rows, of which none is an epoch's last.
         lengths_s: of stalls and slow disks.
         cuts_s: of cuts.
-        lags_s: of drivers that are away and partitions that lag.
+        lags_s: of drivers and leaders that are away and partitions that lag.
 
     Raises:
         NoFaultError: a strike needs a step that this pipeline does not have.

@@ -89,7 +89,8 @@ class Fault(_Frozen):
     stood still, `planned_s` how long it was to, or a cut was to last; `response` what the pipeline did meanwhile;
     `refusal` how a driver that was replaced ended; `requests` how many were hit, by kind and what went wrong with them;
     `reopened` the attempts of a task that opened its transaction again; `leaders` who led a partition (`topic/number`)
-    before and after it was moved; `spark_says` what became of a task or stage that Spark ended. Of a cut: `cut_s` is
+    before and after it was moved, or while its leader was away;
+    `spark_says` what became of a task or stage that Spark ended. Of a cut: `cut_s` is
     how long it lasted, `direction` is `both`, `in` or `out` as the first of the two in `between` sees it, and `dropped`
     is what was held back meanwhile, by unit and direction (`packets in`). Of a slow disk: `slowed_s` is how long it
     was, `delay_ms` by how much every call took longer, and `latency_ms` how long a write took: the median `before`,

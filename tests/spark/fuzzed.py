@@ -1,19 +1,20 @@
-"""The job of `fuzzed_job` under test: what is sent to it, and everything it published, as rows to be compared."""
+"""A job of `fuzzed_job` or `drawn_job` under test: what is sent to it, and everything it published, as rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import Producer
 
-from effectively_once.pipeline.sinks import ToKafka
+from effectively_once import Pipeline
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, ToKafka
 from infra.embedded.process import Child, wait_for
 from tests.fuzz.records import Record
 from tests.fuzz.rows import Row
 from tests.fuzz.shown import of_letters, of_messages, plain
-from tests.spark.fuzzed_job import pipeline
 from tests.spark.orders import Orders
 from tests.spark.pipeline import ADMIN_S, PARTITIONS
 
@@ -32,9 +33,21 @@ class Fuzzed(Orders):
         super().__init__(*given)
         self.sent: dict[Coordinate, Record] = {}
 
+    @cached_property
+    def declared(self) -> Pipeline:
+        """The declaration that its settings name."""
+        return self.job.pipeline
+
     def send_all(self, records: Sequence[Record]) -> None:
         """Send records with keys and headers, in turn to every partition; keep where each came to lie."""
-        producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, "linger.ms": 5, "acks": "all"})
+        producer = Producer(
+            {
+                "bootstrap.servers": self.endpoints.kafka_bootstrap,
+                "linger.ms": 5,
+                "acks": "all",
+                "message.max.bytes": MESSAGE_BYTES,
+            }
+        )
         for number, record in enumerate(records):
             producer.produce(
                 self.topic,
@@ -62,10 +75,10 @@ class Fuzzed(Orders):
 
     def read_rows(self, sink: str) -> list[Row]:
         """Every row of a topic."""
-        to, _ = pipeline.destinations[sink]
+        to, _ = self.declared.destinations[sink]
         assert isinstance(to, ToKafka)
         content = [(key, value or b"") for _, key, value in self.raw(f"{self.name}.{sink}")]
-        schema = pipeline.schema_of(sink)
+        schema = self.declared.schema_of(sink)
         return [{name: row[name] for name in schema.names} for row in of_messages(to, schema, content)]
 
     def kept(self, sink: str) -> list[Row]:

@@ -1,9 +1,10 @@
-"""What a driver of this machine tells Prometheus, read where it serves it: a port that it takes by itself."""
+"""What a driver tells Prometheus, read where it serves it: of one of this machine a port that it takes by itself."""
 
 from __future__ import annotations
 
 import time
 import urllib.request
+from http.client import HTTPException
 
 import psutil
 
@@ -20,17 +21,24 @@ PUBLISHED_AT = "effectively_once_published_timestamp_seconds"
 
 
 def read_metric(pid: int | None) -> Metric | None:
+    """Read how many sources a driver of this machine does not wait for; see `read_metric_at`."""
+    port = None if pid is None else _port_of(pid)
+    return None if port is None else read_metric_at(port)
+
+
+def read_metric_at(port: int) -> Metric | None:
     """Read how many sources a driver does not wait for; None where it does not say, or has published nothing yet.
 
     It is read twice: an epoch that is published between two numbers of one answer gives two answers.
+
+    Args:
+        port: of this machine, that leads to the driver's.
     """
-    port = None if pid is None else _port_of(pid)
-    if port is None:
-        return None
     at = time.time_ns() // 1_000_000
     try:
         first, second = _gauges(port), _gauges(port)
-    except (OSError, ValueError):
+    # A connection that leads to no driver ends without an answer.
+    except (OSError, ValueError, HTTPException):
         return None
     if first != second or not first.get(PUBLISHED_AT):
         return None

@@ -36,6 +36,7 @@ class SupervisedPods(PodDrivers):
     history: History | None = None
     under: str | None = None
     _wanted: bool = False
+    _suspended: bool = False
     _given_up: str | None = None
     _struck: set[str] = field(default_factory=set)
     _ended: dict[str, float] = field(default_factory=dict)
@@ -148,6 +149,21 @@ class SupervisedPods(PodDrivers):
             raise NoProcessError(f"{pod.who}: the shell did not say that it stands still")
         return pod.who, at
 
+    def suspend(self) -> None:
+        """Have the operator start no driver; it ends the one that runs in order. Nobody misses one until `resume`."""
+        with self._lock:
+            self._suspended = True
+        self.cluster.patch_application(self.name, {"spec": {"suspend": True}})
+
+    def resume(self) -> None:
+        """Have the operator start drivers again. Safe to repeat."""
+        self.cluster.patch_application(self.name, {"spec": {"suspend": False}})
+        with self._lock:
+            self._suspended = False
+            # The time that the next one may take begins now.
+            if (newest := self._driver()) is not None and newest.uid in self._ended:
+                self._ended[newest.uid] = time.monotonic()
+
     def struck(self, pod: Pod) -> None:
         """Note that the end of this driver is no news."""
         with self._lock:
@@ -184,7 +200,7 @@ class SupervisedPods(PodDrivers):
                 self._given_up = f"{GIVE_UP} drivers ended within {WITHIN_S:.0f} s; {self._last_words(pod)}"
                 return
         newest = self._driver()
-        if newest is not None and newest.ended and now - self._ended[newest.uid] > NEXT_S:
+        if newest is not None and newest.ended and not self._suspended and now - self._ended[newest.uid] > NEXT_S:
             self._given_up = f"no driver has followed {newest.who} within {NEXT_S:.0f} s; {self._state()}"
 
     def _state(self) -> str:

@@ -69,7 +69,7 @@ CLAIM = (
 def strikes_of(
     faults: str, seed: int, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS, *, unpaced: bool = False
 ) -> tuple[Strike, ...]:
-    """The strikes that FAULTS= names on a cluster; `unpaced`: partitions can lag, and gateways be away.
+    """The strikes that FAULTS= names on a cluster; `unpaced`: partitions can lag, and others be away.
 
     Raises:
         NoFaultError: a name is none, or this cluster does not have that sort.
@@ -77,7 +77,8 @@ def strikes_of(
     for name in _names_in(faults):
         if (why := lacking(name, nodes, roles, brokers)) is not None:
             raise NoFaultError(why)
-    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers), **(IN_PODS if unpaced else {})})
+    lags = {name: one for name, one in IN_PODS.items() if unpaced and lacking(name, nodes, roles, brokers) is None}
+    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers), **lags})
 
 
 def programme_of(

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import effects_of
-from tests.harness.checkers import announced, cuts, lags, lasting, role, slow_disks, witness
+from tests.harness.checkers import announced, cuts, driver_away, lags, lasting, leader, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measure
@@ -21,7 +21,7 @@ from tests.harness.signals import SIGNALS
 
 ENDING = (*witness.ENDING, "node_restart")
 """Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
-STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie", STALL)
+STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie", STALL, leader.LEADER_AWAY)
 """Kinds of fault under which a process stands still."""
 ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 """Kinds of fault under which answers go wrong on their way; the server does not notice."""
@@ -40,6 +40,7 @@ OUTLIVED = (
     cuts.CUT,
     slow_disks.SLOW_DISK,
     lags.LAGGING,
+    leader.LEADER_AWAY,
 )
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
@@ -143,14 +144,21 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "no partition is known that got another leader"
     if fault.kind == "taken_id" and not fault.reopened:
         return "that the transaction was opened again is not known"
-    own = {cuts.CUT: cuts, slow_disks.SLOW_DISK: slow_disks, lags.LAGGING: lags}.get(fault.kind)
-    return None if own is None else own.complaint(fault)
+    own = {
+        cuts.CUT: cuts.complaint,
+        slow_disks.SLOW_DISK: slow_disks.complaint,
+        lags.LAGGING: lags.complaint,
+        leader.LEADER_AWAY: leader.complaint,
+    }.get(fault.kind)
+    return None if own is None else own(fault)
 
 
 def _find_unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
     """Tell what of a driver's end and of its successor is missing."""
     if fault.kind in REPLACING and REFUSAL not in (fault.refusal or ""):
         return "its refusal is not recorded"
+    if fault.kind == driver_away.AWAY and (why := driver_away.complaint(fault, events)) is not None:
+        return why
     outlived = fault.kind in OUTLIVED and names(fault.process_before) & names(fault.process_after)
     if fault.target == "driver" and not outlived and not _took_over(fault, events):
         return f"the history does not tell that {fault.process_after} took over after it"

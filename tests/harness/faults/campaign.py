@@ -58,6 +58,7 @@ SAID = {
     "slow_disk": "slow the disk of the",
     "away": "kill, and start none for a while, the",
     "held_back": "keep back records of the",
+    "leader_away": "stop, as it leads a partition of the input, the",
 }
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from tests.harness.adapters.cluster import Cluster, cordoned_by
 from tests.harness.adapters.disk_probes import PLACE
@@ -19,6 +20,8 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import ZOMBIE
 from tests.harness.faults.cluster_cut_arsenal import cut_makers
 from tests.harness.faults.cluster_driver import EndedDriver
+from tests.harness.faults.cluster_driver_away import AwayDriverPod
+from tests.harness.faults.cluster_leader_away import AwayLeader
 from tests.harness.faults.cluster_memory import StarvedExecutor
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_stall_arsenal import cluster_stalls
@@ -31,7 +34,8 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
 from tests.harness.faults.slowable import SlowablePod
 from tests.harness.faults.spark_request import request_makers
-from tests.harness.platform_sorts import OUT_OF_MEMORY
+from tests.harness.lag_sorts import AWAY, LEADER_AWAY
+from tests.harness.platform_sorts import BROKER, OUT_OF_MEMORY
 from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR
 from tests.harness.spread import NETWORK_S
 
@@ -108,8 +112,7 @@ class ClusterArsenal(DrawingArsenal):
                 numbers=self._numbers,
                 healing=healing,
             )
-        if (lags := self.lags) is not None:
-            makers |= lags.makers(healing)
+        makers |= self._of_lags()
         platform = self.platform.makers(drivers, watch, healing, self.leaders)
         stalls = cluster_stalls(drivers, watch, self.platform, healing, leaders=self.leaders, time_out_s=self.network_s)
         requests = request_makers(self.requests, drivers)
@@ -118,6 +121,16 @@ class ClusterArsenal(DrawingArsenal):
             pods = {role: SlowablePod(server, picks.get(role), healing.ended) for role, server in servers}
             makers |= slow_disks(disks, drivers, pods, healing=healing)
         return {**makers, **platform, **stalls, **requests, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
+
+    def _of_lags(self) -> Makers:
+        if (lags := self.lags) is None:
+            return {}
+        makers: Makers = {(AWAY, DRIVER): partial(AwayDriverPod, self.drivers, self.watch, self.healing)}
+        brokers = self.platform.servers.get(BROKER)
+        if (leaders := self.leaders) is not None and brokers is not None:
+            owed: dict[str, Any] = {"time_out_s": self.network_s, "healing": self.healing}
+            makers[LEADER_AWAY, BROKER] = partial(AwayLeader, self.drivers, leaders, brokers, **owed)
+        return {**makers, **lags.makers(self.healing)}
 
     def _starvation(self) -> Fault:
         return StarvedExecutor(self.drivers, ended=self.healing.ended, of=self._rng.randrange(1 << 16))

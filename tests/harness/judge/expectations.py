@@ -96,10 +96,9 @@ def _certificates(case: Case) -> list[Check]:
 
 
 def _answers(case: Case) -> list[Check]:
-    """What the product said of its sources, of an embedded run that has any: there it is asked."""
+    """What the product said of its sources, of a run that has any."""
     manifest = _manifest(case)
-    settings = None if manifest is None else manifest.settings
-    due = settings is not None and bool(settings.gateways) and settings.campaign == "embedded"
+    due = manifest is not None and bool(manifest.settings.gateways)
     return [(answers.NAME, answers.NUMBER, answers.judge)] if due or path_of(case.run.path).exists() else []
 
 

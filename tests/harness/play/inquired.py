@@ -1,6 +1,9 @@
-"""Who asks a pipeline on this machine, while it runs, how complete its results are."""
+"""Who asks a pipeline, while it runs, how complete its results are."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.store.object_store import BucketAddress
@@ -8,7 +11,7 @@ from infra.embedded.stack import Endpoints
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.driver_metrics import read_metric
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.definition.packaged import PIPELINE, TOPIC
+from tests.harness.asked import Metric
 from tests.harness.inquiry import Complete, Inquiry, Tail
 from tests.harness.run_directory import RunDirectory
 
@@ -23,7 +26,7 @@ def inquiry_of(
     drivers: SupervisedDrivers,
     packages: str,
 ) -> Inquiry:
-    """Who asks the pipeline of a run.
+    """Who asks the pipeline of a run on this machine.
 
     Args:
         directory: of the run.
@@ -32,17 +35,36 @@ def inquiry_of(
         drivers: whose metrics are read.
         packages: where Python finds the library's command and the harness.
     """
-    chain = ChainReader(BucketAddress(endpoints.s3_endpoint, settings.s3_bucket), PIPELINE, TOPIC, LOOK_PATIENCE_S)
+    command = make_command(directory, directory.path.absolute() / "settings.json", packages)
+    return make_inquiry(directory, endpoints, settings, command, lambda: read_metric(drivers.driver))
+
+
+def make_inquiry(
+    directory: RunDirectory,
+    endpoints: Endpoints,
+    settings: PipelineSettings,
+    command: Complete,
+    metric: Callable[[], Metric | None],
+) -> Inquiry:
+    """Make one of a run.
+
+    Args:
+        directory: of the run.
+        endpoints: of its stack.
+        settings: of its pipeline.
+        command: asks for one window.
+        metric: reads that of the driver that runs.
+    """
+    address = BucketAddress(endpoints.s3_endpoint, settings.s3_bucket)
+    chain = ChainReader(address, settings.pipeline, settings.topic, LOOK_PATIENCE_S)
 
     def tail() -> Tail:
         head = chain.head()
         return [] if head is None else head.content["tail"]
 
-    whole = directory.path.absolute()
-    return Inquiry(
-        directory.path,
-        tail,
-        Complete(whole / "settings.json", packages, whole / "work" / "complete.log"),
-        lambda: read_metric(drivers.driver),
-        (settings.window_ms, settings.lateness_ms),
-    )
+    return Inquiry(directory.path, tail, command, metric, (settings.window_ms, settings.lateness_ms))
+
+
+def make_command(directory: RunDirectory, settings: Path, packages: str) -> Complete:
+    """Make the command that asks, with a settings file, where Python finds those packages."""
+    return Complete(settings, packages, directory.path.absolute() / "work" / "complete.log")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from tests.harness.faults.arsenal import Arsenal
 from tests.harness.history import History
 from tests.harness.place import Patience, Place
 from tests.harness.play.deployed import Target
+from tests.harness.play.inquired_in_pods import inquiry_in_pods
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.stall_sorts import NEIGHBOURS
@@ -285,7 +287,8 @@ class Stage:
                 partitions=partitions,
                 outputs=self._outputs(directory, settings, table, definition, create),
             )
-            act.go()
+            with inquiry_in_pods(self, directory, settings, supervised) if subject.gateways else nullcontext():
+                act.go()
             history.end()
 
     def _outputs(

@@ -32,6 +32,7 @@ _DONE = {
     "slow_disk": "disk slow",
     "away": "killed, and none started for a while",
     "held_back": "its records late",
+    "leader_away": "stalled as the leader of a partition",
 }
 _ROLES = (
     "driver",

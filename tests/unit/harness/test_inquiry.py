@@ -127,6 +127,14 @@ def test_a_run_that_broke_off_has_no_end_of_answers(tmp_path: Path) -> None:
         asked.read(tmp_path)
 
 
+def test_in_a_pod_a_warning_may_stand_behind_what_others_wrote(tmp_path: Path) -> None:
+    one = Asking(tmp_path, [])
+    with one.inquiry:
+        (tmp_path / "logs" / "uc-1-driver-00000001.log").write_text(f"25/01/01 WARN x: {json.dumps(WARNS)}\n")
+        (tmp_path / "logs" / "uc-1-exec-1-00000002.log").write_text(json.dumps(WARNS) + "\n")
+    assert asked.read(tmp_path).warnings == (Warned("uc-1-driver-00000001", "north", 7),)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Complete]:
     """The command, of another product."""

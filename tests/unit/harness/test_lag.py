@@ -16,13 +16,13 @@ from tests.harness.adapters.events import Watch
 from tests.harness.aftermath import effects_of
 from tests.harness.campaigns.chaos import main
 from tests.harness.campaigns.cluster import changes_of, strikes_of
-from tests.harness.cluster_sorts import USUAL_ROLES
+from tests.harness.cluster_sorts import USUAL_NODES, USUAL_ROLES, sorts_on
 from tests.harness.conditions import Conditions
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
-from tests.harness.mixture import EMBEDDED, NoFaultError, name_of, parse_faults
+from tests.harness.mixture import EMBEDDED, NoFaultError, Stack, name_of, parse_faults
 from tests.harness.play.planned import planned_faults
 from tests.harness.portions import sent_by
 from tests.harness.report.naming import name_deed
@@ -146,13 +146,13 @@ def test_a_driver_that_was_away_hit_when_another_took_over() -> None:
     missed(fault("away", "driver", after="1@0.50"), "survived")
 
 
-@pytest.mark.parametrize("name", LAGS)
+@pytest.mark.parametrize("name", IN_PODS)
 def test_a_lag_is_a_fault_like_others_where_the_sender_is_unpaced(name: str) -> None:
-    strike = LAGS[name]
+    strike = IN_PODS[name]
     assert effects_of(strike.kind, strike.target)
     assert name_deed(strike.kind) != strike.kind
     assert name_of(strike) == name
-    assert parse_faults(name, 1, {**EMBEDDED, **LAGS}) == (strike,)
+    assert parse_faults(name, 1, {**EMBEDDED, **IN_PODS}) == (strike,)
     with pytest.raises(NoFaultError, match="there is no fault"):
         parse_faults(name, 1)
     lengths = lasting((10.0, 20.0))
@@ -169,6 +169,20 @@ def test_in_pods_partitions_lag_and_only_there_where_the_sender_is_unpaced() -> 
     assert strikes_of(*asked, unpaced=True) == (IN_PODS["partition-lag"],)
     with pytest.raises(NoFaultError):
         strikes_of(*asked)
+    assert strikes_of("driver-away", *asked[1:], unpaced=True) == (LAGS["driver-away"],)
+
+
+def test_the_leader_of_a_partition_is_away_only_where_there_are_three_brokers() -> None:
+    strike = IN_PODS["leader-away"]
+    assert strikes_of("leader-away", 1, 2, USUAL_ROLES, 3, unpaced=True) == (strike,)
+    assert strike in strikes_of("all", 1, 2, USUAL_ROLES, 3, unpaced=True)
+    assert strike not in strikes_of("all", 1, 2, USUAL_ROLES, unpaced=True)
+    with pytest.raises(NoFaultError, match="needs 3 brokers, and there is 1"):
+        strikes_of("leader-away", 1, 2, USUAL_ROLES, unpaced=True)
+    with pytest.raises(NoFaultError, match="there is no fault"):
+        strikes_of("leader-away", 1, 2, USUAL_ROLES, 3)
+    with pytest.raises(NoFaultError, match="there is no fault"):
+        parse_faults("leader-away", 1, {**EMBEDDED, **LAGS})
 
 
 def test_conditions_of_an_unpaced_sender_reach_stream_and_pipeline() -> None:
@@ -225,11 +239,12 @@ def test_the_plan_has_a_hundred_outages_on_both_stacks_and_records_for_as_long_a
         assert part.strikes["partition-lag"] >= 1, "without one nothing shows that a partition lagged"
         assert part.strikes["gateway-away"] >= 1
         lags = [name for name in part.strikes.elements() if name in LAGS]
+        assert part.strikes["driver-away"] >= 2, "the consumer is to start from far behind"
         longest_s = max(part.conditions.lag_s)
         needed_s = 30 * sum(part.strikes.values()) + longest_s * len(lags)
         assert part.records / part.conditions.rate >= needed_s, part.name
         assert part.conditions.idle_ms >= 2_000 * longest_s, "a partition that lags must not become idle"
-    assert {one.kind for one in LAGS.values()} == {*LASTING}
+    assert {one.kind for one in IN_PODS.values()} == {*LASTING}
     for stack in ("embedded", "cluster"):
         holds = [one.conditions.hold_max_ms < 1_000 * min(one.conditions.lag_s) for one in parts if one.stack == stack]
         assert {*holds} == {True, False}, "both cases: windows wait, and are released by the bound"
@@ -267,3 +282,37 @@ def test_a_plan_with_a_gateway_has_registered_sources_and_no_other_has() -> None
     with pytest.raises(InputError, match="needs --idle-ms"):
         sent_by(3, 20_000, away, RATED.model_copy(update={"idle_ms": None}))
     assert strikes_of("gateway-away", 1, 2, USUAL_ROLES, unpaced=True) == away
+
+
+CAMPAIGNS = PLAN.parent
+A_FAULT_S: dict[Stack, int] = {"embedded": 40, "cluster": 60}
+
+
+def test_every_sort_of_each_stack_comes_under_a_sender_that_goes_on() -> None:
+    """But that of neighbours, whose epochs have to be large; in pods those of the profile `chaos`, with one broker."""
+    parts = read_plan(CAMPAIGNS / "unpaced.toml").parts
+    for stack, sorts in (("embedded", EMBEDDED), ("cluster", sorts_on(USUAL_NODES, USUAL_ROLES))):
+        done = {name for one in parts if one.stack == stack for name in one.strikes}
+        assert done == {*sorts, "driver-away", "partition-lag"} - {"neighbour-stall"}, stack
+    for part in parts:
+        rate, idle_ms = part.conditions.rate, part.conditions.idle_ms
+        assert rate is not None
+        assert idle_ms is not None
+        assert part.strikes["partition-lag"] >= 2, "without one nothing shows that a partition lagged"
+        lags = [name for name in part.strikes.elements() if name in IN_PODS]
+        longest_s = max(part.conditions.lag_s)
+        assert part.records / rate >= A_FAULT_S[part.stack] * sum(part.strikes.values()) + longest_s * len(lags)
+        assert idle_ms >= 2_000 * longest_s
+
+
+def test_leaders_are_away_in_a_plan_of_its_own_that_needs_three_brokers() -> None:
+    parts = read_plan(CAMPAIGNS / "lag-brokers.toml").parts
+    done = sum((one.strikes for one in parts), Counter[str]())
+    assert (done["leader-away"], done.total()) == (8, 24)
+    for part in parts:
+        strikes_of(part.faults, part.seed, 1, USUAL_ROLES, 3, unpaced=True)
+        with pytest.raises(NoFaultError, match="PROFILE=brokers"):
+            strikes_of(part.faults, part.seed, 2, USUAL_ROLES, unpaced=True)
+        lags = [name for name in part.strikes.elements() if name in IN_PODS]
+        assert part.records / (part.conditions.rate or 0) >= 40 * part.strikes.total() + 40 * len(lags), part.name
+        assert part.strikes["partition-lag"] >= 1

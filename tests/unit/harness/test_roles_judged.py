@@ -72,6 +72,10 @@ GOOD = [
 ]
 LEADERS = {"events/0": {"before": 0, "after": 2, "epoch_before": 4, "epoch_after": 5}}
 GOOD.append(fault("leader_move", "broker", after="1@0.50", leaders=LEADERS))
+AWAY: Row = {"after": "1@0.50", "stopped_s": 5.0, "planned_s": 5.0}
+LED = {"events/0": {**LEADERS["events/0"], "before": 1}}
+GOOD.append(fault("leader_away", "broker", **AWAY, leaders=LED))
+GOOD.append(fault("away", "driver", planned_s=3.0, healed_at=5_500))
 CUT: Row = {
     "after": "1@0.50",
     "healed_at": 14_100,
@@ -148,6 +152,14 @@ def test_a_fault_with_its_evidence_hit(event: Row) -> None:
         (fault("leader_move", "broker", leaders={"a/0": {**LEADERS["events/0"], "after": 0}}), "got another leader"),
         (fault("leader_move", "broker", leaders={"a/0": {**LEADERS["events/0"], "epoch_after": 4}}), "another leader"),
         (fault("leader_move", "broker", leaders=LEADERS, after=""), "before and after"),
+        (fault("leader_away", "broker", **AWAY), "the evidence names 0"),
+        (fault("leader_away", "broker", **AWAY, leaders={**LED, "events/1": LED["events/0"]}), "the evidence names 2"),
+        (fault("leader_away", "broker", **AWAY, leaders=LEADERS), "1 was stopped, and broker 0 led"),
+        (fault("leader_away", "broker", **AWAY, leaders={"a/0": {**LED["events/0"], "after": 1}}), "no other broker"),
+        (fault("leader_away", "broker", **{**AWAY, "planned_s": 6.0}, leaders=LED), "6 s were planned"),
+        (fault("leader_away", "broker", **{**AWAY, "stopped_s": None}, leaders=LED), "for how long it stood still"),
+        (fault("away", "driver", planned_s=3.0, healed_at=2_900), "3 s were planned"),
+        (fault("away", "driver", planned_s=5.0, healed_at=9_000), "a driver started 4 s after it"),
         *((fault(kind, "object store", after="1@0.50"), "no request") for kind in faults.ANSWERING),
         *((fault(kind, "object store", after="1@0.50", requests={}), "no request") for kind in faults.ANSWERING),
     ],

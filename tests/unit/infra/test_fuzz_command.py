@@ -13,7 +13,8 @@ import pytest
 import structlog
 
 from tests.fuzz import run, test_answers, test_refused
-from tests.fuzz.chosen import RECORDS_VARIABLE, SEED_VARIABLE
+from tests.fuzz.chosen import NOTES_VARIABLE, RECORDS_VARIABLE, SEED_VARIABLE, note
+from tests.fuzz.result import JSON, TABLE, Result
 
 ROUND = Counter(read=6_000, accepted=4_000, late=2_000)
 
@@ -96,11 +97,13 @@ def test_the_stack_is_played_by_the_tests_of_spark(
 ) -> None:
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(run, "prepare", lambda _: None)
-    for variable in (SEED_VARIABLE, RECORDS_VARIABLE):
+    for variable in (SEED_VARIABLE, RECORDS_VARIABLE, NOTES_VARIABLE):
         monkeypatch.setenv(variable, "")
 
     def tool(*words: str) -> Any:
         asked.append(words)
+        note("fuzzed", {"read": 20_005, "accepted": 9_000, "malformed": 11_005})
+        note("drawn0", {"read": 1_000, "accepted": 1_000})
         return SimpleNamespace(returncode=ended)
 
     monkeypatch.setattr(run, "run_tool", tool)
@@ -108,6 +111,45 @@ def test_the_stack_is_played_by_the_tests_of_spark(
     assert not rounds
     assert {*run.SPARK} <= {*asked[0]}
     assert (os.environ[SEED_VARIABLE], os.environ[RECORDS_VARIABLE]) == ("7", "20000")
+    assert (tmp_path / JSON).exists() == (code == 0)
+    if code == 0:
+        stack = {"read": 21_005, "accepted": 10_000, "malformed": 11_005}
+        assert Result.read(tmp_path / JSON).outcomes == {"stack": stack}
+
+
+def test_a_run_that_passed_leaves_its_counts_and_one_that_failed_leaves_none(
+    rounds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "fuzz"
+    assert fuzz(tmp_path, "--seed", "7", "--records", "15000") == 0
+    result = Result.read(folder / JSON)
+    assert result.seed == 7
+    assert result.outcomes == {"memory": {"read": 18_000, "accepted": 12_000, "late": 6_000}}
+    page = (folder / TABLE).read_text()
+    assert page == result.markdown()
+    assert "18,000 records in memory went through (`make fuzz SEED=7`, " in page
+    assert "| memory | late | 6,000 |" in page
+    assert len(rounds) == 3
+
+    def differ(*_: Any) -> Counter[str]:
+        raise AssertionError("sinks differ")
+
+    monkeypatch.setattr(run, "once", differ)
+    assert fuzz(tmp_path, "--seed", "7") == 1
+    assert not (folder / JSON).exists()
+    assert not (folder / TABLE).exists()
+
+
+def test_one_round_that_is_seen_again_is_no_result(rounds: list[str], tmp_path: Path) -> None:
+    assert fuzz(tmp_path, "--seed", "7", "--round", "3") == 0
+    assert (rounds, (tmp_path / "fuzz" / JSON).exists()) == (["7-3"], False)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"kind": "fuzz"}', '{"kind": "planted", "seed": 1}'])
+def test_another_file_is_no_result(content: str, tmp_path: Path) -> None:
+    (tmp_path / JSON).write_text(content)
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        Result.read(tmp_path / JSON)
 
 
 @pytest.mark.parametrize("words", [["--records", "5"], ["--on", "nowhere"], ["--seed", "-1"], ["--minutes", "0"]])

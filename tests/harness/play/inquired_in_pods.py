@@ -1,0 +1,71 @@
+"""Who asks a pipeline in pods, while it runs, how complete its results are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import effectively_once
+from effectively_once.pipeline.settings import PipelineSettings
+from infra.cluster.access import CHECKOUT
+from infra.embedded.stack import Endpoints
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.driver_metrics import read_metric_at
+from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.adapters.tunnel import Far, Tunnel
+from tests.harness.inquiry import Inquiry
+from tests.harness.play.inquired import make_command, make_inquiry
+from tests.harness.run_directory import RunDirectory
+
+METRICS_PORT = 9404
+"""Of the chart, where a pipeline's values name no other."""
+ASKED_SETTINGS = "asked-settings.json"
+
+
+class Deployment(Protocol):
+    """Where pods and servers of a run are (tests.harness.play.stage.Stage)."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The namespace of its pods."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """How this process reaches its servers."""
+
+
+@contextmanager
+def inquiry_in_pods(
+    stage: Deployment, directory: RunDirectory, settings: PipelineSettings, drivers: SupervisedPods | None
+) -> Iterator[Inquiry]:
+    """Who asks the pipeline of a run in pods: the command on this machine, the metric through the API server.
+
+    In a driver's pod the command would take memory that the driver was given.
+
+    Args:
+        stage: of the run.
+        directory: of the run.
+        settings: of its pipeline, as its pods have them.
+        drivers: whose metrics are read; None: nobody's.
+    """
+    endpoints = stage.endpoints
+    reached = {"s3_endpoint": endpoints.s3_endpoint, "kafka_bootstrap": endpoints.kafka_bootstrap}
+    path = directory.path.absolute() / "work" / ASKED_SETTINGS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(settings.model_copy(update=reached).model_dump_json(indent=1))
+
+    def dial() -> Far:
+        if drivers is None:
+            raise ConnectionRefusedError("no driver of this run is supervised")
+        return stage.cluster.dial(drivers.running().name, int(drivers.values.get("metricsPort") or METRICS_PORT))
+
+    tunnel = Tunnel(dial)
+    tunnel.start()
+    command = make_command(directory, path, f"{Path(effectively_once.__file__).parents[1]}:{CHECKOUT}")
+    try:
+        with make_inquiry(directory, endpoints, settings, command, lambda: read_metric_at(tunnel.port)) as inquiry:
+            yield inquiry
+    finally:
+        tunnel.stop()
