@@ -216,7 +216,7 @@ def test_a_letter_of_a_result_larger_than_its_topic_takes_is_shortened() -> None
     pipeline = made(ToKafka("per_user", key="user"))
     place = Place()
     decide(place, pipeline, [])
-    show(place, pipeline, given_([{"note": "\1" * 13_000_000}]))
+    show(place, pipeline, given_([{"note": "\1" * 2_200_000}]))
     (letter,) = letters(place)
     value = json.loads(letter["value"])
     assert (value["user"], len(value["note"])) == ("ann", 2_000 // (1 + len(RESULTS)))

@@ -72,12 +72,7 @@ def limits_of(to: Destination, schema: pa.Schema) -> dict[str, Limits]:
     shown: Collection[str] = (to.columns or schema.names) if table else ()
     bytes_ = _key_bytes(to, schema) if table else {}
     keys: Collection[str] = to.key if table else ()
-    return {
-        column.name: Limits(
-            column.name not in shown, bytes_.get(column.name), column.nullable and column.name not in keys
-        )
-        for column in schema
-    }
+    return {name: Limits(name not in shown, bytes_.get(name), name not in keys) for name in schema.names}
 
 
 def _key_bytes(to: ToTable, schema: pa.Schema) -> dict[str, int]:

@@ -51,7 +51,7 @@ def split(pipeline: Pipeline, stateful: Stateful, results: pa.Table) -> tuple[pa
         return results.filter(pa.array([at not in why for at in range(results.num_rows)], pa.bool_()))
 
     bounds = publishable.limits_of(stateful.to, stateful.schema)
-    sound = refuse(_rows(chain(_broken(results), publishable.unfit(results, bounds))))
+    sound = refuse(_rows(chain(_broken(results), _nulls(stateful, results), publishable.unfit(results, bounds))))
     sound = refuse(_large(pipeline, stateful, sound))
     # Last: of two results with one key, one that no sink could hold leaves the key to the other.
     sound = refuse(_twice(stateful.to, sound))
@@ -110,6 +110,12 @@ def _broken(results: pa.Table) -> Iterator[tuple[str, pa.Array]]:
             raw.cast(pa.string())
         except pa.ArrowInvalid:
             yield f"{field.name} is no UTF-8", pa.array([not _is_text(value) for value in raw.to_pylist()], pa.bool_())
+
+
+def _nulls(stateful: Stateful, results: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    for column in stateful.schema:
+        if not column.nullable:
+            yield f"{column.name} is null, and declared NOT NULL", pc.is_null(results[column.name])
 
 
 def _is_text(value: bytes | None) -> bool:
