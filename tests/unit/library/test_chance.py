@@ -25,6 +25,8 @@ class Sequence(tuple[Any, ...]):
 
 @dataclass(frozen=True)
 class Expression:
+    """One of a plan, as Spark has it."""
+
     kind: str
     called: str = ""
     steady: bool = True
@@ -47,6 +49,8 @@ class Expression:
 
 @dataclass(frozen=True)
 class Plan:
+    """An analysed plan, as Spark has it."""
+
     own: tuple[Expression, ...]
     below: tuple[Plan, ...] = ()
     within: tuple[Plan, ...] = ()

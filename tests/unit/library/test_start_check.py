@@ -157,8 +157,7 @@ def test_a_sink_that_can_commit_nothing_now_is_told_and_no_refusal(stand: Stand)
     """Its replicas may come back, and a driver waits for them. The input is read all the same."""
     stand.facts |= {"counts.accepted": replace(WELL, in_sync=1), "events": replace(WELL, in_sync=1)}
     assert stand.checked() == StartCheck(
-        "a driver would start; topic counts.accepted takes no write until more of its replicas are in sync; "
-        f"{UNASKED}"
+        f"a driver would start; topic counts.accepted takes no write until more of its replicas are in sync; {UNASKED}"
     )
     stand.started()
 

@@ -18,7 +18,6 @@ from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, T
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.spark_state import PARTITIONS, refuse_other_settings
 from effectively_once.driver.stateful_plan import _ByShard, state_error
-from effectively_once.epoch import epoch
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.epoch.stateful_step import (
     BATCH_ID,

@@ -1,4 +1,4 @@
-"""Results of a stateful query: judged before the epoch shows a row, dead letters where no sink could hold them (R7, R8)."""
+"""Results of a stateful query: judged before the epoch shows a row, dead letters where no sink holds them (R7, R8)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,11 @@ def test_rows_are_shown_by_the_last_step_when_all_operators_have_run() -> None:
     """What an operator raises, and what it gives, is known before a sink shows a row: of records too, and files."""
     pipeline = made(ToKafka("per_user", key="user"), ToKafka("accepted", key="user"), ToFiles("archive"))
     place = Place()
-    rows = [{"id": "a"}, {"id": "b", "reason": "bad_x", "value": b"\xff"}, {"id": "c", "reason": "late", "value": b"{}"}]
+    rows = [
+        {"id": "a"},
+        {"id": "b", "reason": "bad_x", "value": b"\xff"},
+        {"id": "c", "reason": "late", "value": b"{}"},
+    ]
     accepted = decide(place, pipeline, rows)
     note = show(place, pipeline, given_([{}]))
     assert accepted.column_names == pipeline.input.names
@@ -192,9 +196,7 @@ ROW = st.fixed_dictionaries(
 
 
 @example([{"user": "ann", "mean": float("nan"), "note": "x"}] * 2, TO_TABLE, random.Random(1))
-@given(
-    st.lists(ROW, max_size=8), st.sampled_from([TO_TOPIC, TO_TABLE, TO_FILES]), st.randoms(use_true_random=False)
-)
+@given(st.lists(ROW, max_size=8), st.sampled_from([TO_TOPIC, TO_TABLE, TO_FILES]), st.randoms(use_true_random=False))
 def test_a_repeat_that_gets_results_in_another_order_tells_the_same_letters(
     rows: list[dict[str, Any]], pipeline: Pipeline, shuffled: random.Random
 ) -> None:
@@ -274,4 +276,3 @@ def test_what_is_kept_of_an_epoch_goes_when_the_next_one_is_declared() -> None:
     assert refusals.recorded_steps(replace(TO_TOPIC, stateful=None), declaration(0)) == []
     recorded.collect(steps, place.store, task.layout, 0, 1, anew=task.declaration.decides)  # type: ignore[arg-type]
     assert not [name for name in place.store.objects if "/recorded/" in name]
-

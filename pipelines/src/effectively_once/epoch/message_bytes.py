@@ -157,10 +157,9 @@ def of_records(pipeline: Pipeline) -> list[Message]:
 def faults(pipeline: Pipeline, answer: pa.Table) -> Iterator[str]:
     """Say of which sinks the messages would be too large with what a recorded step answers, and in how many rows."""
     for message in messages_of(pipeline):
-        if part := message.of(answer.column_names):
-            if number := len(larger(part, answer)):
-                names = ", ".join(part.most)
-                yield f"{names} take more than the {part.room} bytes of sink {part.sink!r} in {number} rows"
+        if (part := message.of(answer.column_names)) and (number := len(larger(part, answer))):
+            names = ", ".join(part.most)
+            yield f"{names} take more than the {part.room} bytes of sink {part.sink!r} in {number} rows"
 
 
 def larger(part: Message, rows: pa.Table) -> list[int]:

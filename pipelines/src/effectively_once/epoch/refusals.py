@@ -76,8 +76,8 @@ class Refusals:
 def triable(pipeline: Pipeline) -> tuple[str, ...]:
     """Tables whose rows are known before any sink shows one.
 
-    Not those of a `Stateful` query, whose results the first step does not know. Without ids such a query gets every row in
-    time again when Spark repeats a batch, those too that a table refused: then none.
+    Not those of a `Stateful` query, whose results the first step does not know. Without ids such a query gets every row
+    in time again when Spark repeats a batch, those too that a table refused: then none.
     """
     if pipeline.stateful is not None and pipeline.ids != "attached":
         return ()

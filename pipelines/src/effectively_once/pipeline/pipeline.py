@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from effectively_once.declared import FUNCTION, WHOLE, none_or, one_of, require, several
+from effectively_once.declared import FUNCTION, TEXT, WHOLE, none_or, one_of, require, several
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, TIME
 from effectively_once.pipeline.mistakes import mistakes

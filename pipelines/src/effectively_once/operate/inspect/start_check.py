@@ -35,9 +35,9 @@ class StartCheck:
 def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None) -> StartCheck:
     """Ask everything that a driver's start asks before Spark (R10), by the functions that it asks with.
 
-    What it tries by writing (`Preflight.probe`) or with Spark (`rows.check`, `stateful_plan.check`) is left out, and the
-    verdict says so. Without the digest of a wheel it is not told whether
-    another version has to finish the declared epoch first, or to repair the last one (R3).
+    What it tries by writing (`Preflight.probe`) or with Spark (`rows.check`, `stateful_plan.check`) is left out: the
+    verdict says so. Without the digest of a wheel it is not told whether another version has to finish the declared
+    epoch first, or to repair the last one (R3).
     """
     settings, layout = job.settings, Layout(job.settings.pipeline)
     patient = settings.model_copy(update={"start_patience_s": min(settings.start_patience_s, PATIENCE_S)})
