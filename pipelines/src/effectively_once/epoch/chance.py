@@ -77,7 +77,7 @@ def warn(frame: DataFrame, declared: Collection[str], where: str) -> None:
 def _udfs_of_plan(plan: Any) -> Iterator[str]:
     for expression in _each(plan.expressions()):
         yield from _udfs_of_expression(expression)
-    for below in (*_each(plan.children()), *_each(plan.subqueries())):
+    for below in [*_each(plan.children()), *_each(plan.subqueries())]:
         yield from _udfs_of_plan(below)
 
 
