@@ -99,8 +99,11 @@ def images(
     wheel: Annotated[Path | None, typer.Option(help="A wheel of yours, or its folder: it gets an image.")] = None,
 ) -> None:
     """Build the container images and print their sizes; with PUSH, push them to your registry."""
+    from infra.images.packages import PLATFORM  # noqa: PLC0415
     from infra.images.wheels import keep  # noqa: PLC0415
 
+    if arch and arch not in PLATFORM:
+        raise RefusedError(f"{arch!r} is not one of {', '.join(map(repr, PLATFORM))} (ARCH=)")
     console = default_console()
     lifecycle = _lifecycle(console)
     if wheel is not None:
@@ -195,8 +198,8 @@ def run_command(
     if at is None and job is None:
         raise RefusedError("name the folder of a pipeline (AT=), or a job of the library (JOB=)")
     console, cache = default_console(), Cache(cache_root())
-    toolchain = prepare(console)
     what = Job.at(at, job, cache) if at else Job.from_library(job or "")
+    toolchain = prepare(console)
     archive = class_archive(toolchain, console)
     Run.here(what, toolchain, console, archive).go()
 

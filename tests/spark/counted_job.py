@@ -60,15 +60,22 @@ def timed(rows: DataFrame) -> DataFrame:
     return counted(rows).withColumn("crc", f.unix_millis(f.current_timestamp()))
 
 
+def unfit(rows: DataFrame) -> DataFrame:
+    """Give a mean that is no number where a count is even."""
+    mean = f.when(f.col("count") % 2 == 0, f.lit(float("nan"))).otherwise(1.0).alias("mean")
+    return counted(rows).select("user", mean)
+
+
+MEANS = pa.schema([("user", pa.string()), ("mean", pa.float64())])
 COUNTS = pa.schema([("user", pa.string()), ("window_start_ms", WHOLE), ("count", WHOLE), ("crc", WHOLE)])
 
 
-def _pipeline(function: Callable[[DataFrame], DataFrame]) -> Pipeline:
+def _pipeline(function: Callable[[DataFrame], DataFrame], results: pa.Schema = COUNTS) -> Pipeline:
     return Pipeline(
         transform=events,
         columns=pa.schema([("user", pa.string()), ("payload", pa.string()), ("crc", WHOLE)]),
         rows=(ToKafka("accepted", key="user"), ToFiles("archive")),
-        stateful=Stateful(function, COUNTS, by="user", to=ToKafka("user_counts", key="user")),
+        stateful=Stateful(function, results, by="user", to=ToKafka("user_counts", key="user")),
         window_ms=WINDOW_MS,
         lateness_ms=120_000,
     )
@@ -82,3 +89,5 @@ doubled_pipeline, renamed_pipeline, drawn_pipeline = _pipeline(doubled), _pipeli
 """Those that are refused when they are started."""
 timed_pipeline = _pipeline(timed)
 """One that is taken."""
+unfit_pipeline = _pipeline(unfit, MEANS)
+"""One with results that no sink could hold."""

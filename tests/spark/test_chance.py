@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from structlog.testing import capture_logs
 
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.testing import Trial
@@ -94,6 +95,22 @@ def test_what_answers_the_same_is_taken(spark: SparkSession) -> None:
     trial = Trial(with_rows(transform=steady), spark, 1)
     assert [row["n"] for row in trial.epoch([record("a", n=1)])["accepted"]] == [6]
     trial.repeat()
+
+
+@pytest.mark.parametrize(("declared", "named"), [((), ["plus"]), (("plus",), [])])
+def test_a_start_warns_of_a_function_in_python_unless_its_author_vouches_for_it(
+    spark: SparkSession, declared: tuple[str, ...], named: list[str]
+) -> None:
+    def plus(n: int) -> int:
+        return n + 4
+
+    def transform(frame: DataFrame) -> DataFrame:
+        return parsed(frame).withColumn("n", f.udf(plus, "long")("n"))
+
+    with capture_logs() as told:
+        Trial(with_rows(transform=transform, deterministic_udfs=declared), spark)
+    warned = [line["what"].rpartition(": ")[2] for line in told if line.get("warning") == "python_udf"]
+    assert warned == named
 
 
 def test_a_function_in_python_that_is_not_marked_is_found_out_by_a_repeat(spark: SparkSession) -> None:

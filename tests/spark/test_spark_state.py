@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.harness.checkers.reference import Outcome
 from tests.settings import pipeline_settings
 from tests.spark.attacked import HEAD, cases
 from tests.spark.counted import JOB, PROCESSED_S, AttackedCounted, Counted, assert_counted
+from tests.spark.outputs import rows
 from tests.spark.records import late, mixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
@@ -31,6 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.core]
 IN_TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "dedup_begun": ("dedup_begun", {"shard": 0}),
     "ids_decided": ("ids_decided", {"shard": 0}),
+    "rows_kept": ("rows_kept", {"shard": 0}),
     "accepted_committed": ("committed", {"sink": "accepted", "shard": 0}),
     "dead_letter_published": ("published", {"sink": "dead_letter", "shard": 1}),
     "results_begun": ("windows_begun", {"shard": 1}),
@@ -112,6 +115,25 @@ def test_duplicates_and_late_records_over_several_epochs(new_counted: Make) -> N
     assert min(map(outcomes.count, (Outcome.DUPLICATE, Outcome.MALFORMED))) > 0
     assert len({record.lineage for record in counted.epochs()}) == 1
     again.stop(30)
+
+
+@pytest.mark.slow
+def test_a_result_that_no_sink_could_hold_is_a_dead_letter_and_nothing_stops(new_counted: Make) -> None:
+    """Of every second user the mean is NaN: those results are dead letters, and all rows are published."""
+    counted = new_counted("counted_unfit", job=f"{JOB}:unfit_pipeline")
+    driver = counted.start()
+    counted.send(mixture(SEED, 1200))
+    counted.wait_processed(driver)
+    counted.send(late(SEED, LATE))
+    counted.wait_processed(driver)
+    driver.stop(30)
+    assert driver.status() == 0, driver.post_mortem()
+    refused = [row for row in rows(counted, "dead_letter") if row["reason"] == "bad_result"]
+    shown = rows(counted, "user_counts")
+    assert {json.loads(row["value"])["bad_result"] for row in refused} == {"mean is not a finite number"}
+    assert all(row["mean"] == 1.0 for row in shown)
+    assert shown
+    assert refused
 
 
 @pytest.mark.slow

@@ -117,6 +117,8 @@ WRONG = [
     (["chaos", "--on", "nowhere", "--job", "a.b"], "'nowhere' is not one of 'embedded', 'cluster'"),
     (["acceptance", "--suite", "no-such"], "no-such"),
     (["acceptance", "--job", "no-such"], "no-such"),
+    (["run", "--at", "no-such"], "no-such/settings.json cannot be read"),
+    (["images", "--arch", "sparc"], "'sparc' is not one of 'amd64', 'arm64' (ARCH=)"),
 ]
 
 

@@ -35,6 +35,8 @@ from tests.unit.library.test_stateful import Folder
 
 COLUMNS = pa.schema([("user", pa.string()), ("n", pa.int64())])
 PLAIN = Pipeline(lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"),))
+UNASKED = "not asked, as it takes writes or Spark: what the store makes of conditional writes, the transform"
+"""A start refuses for these too: the verdict promises nothing that nobody has asked."""
 STATEFUL = replace(PLAIN, stateful=Stateful(lambda frame: frame, COLUMNS, by="user", to=ToKafka("per_user")))
 WELL = TopicFacts(copies=3, in_sync=3, min_insync=2, retention_ms=-1, retention_bytes=-1)
 EPOCHS = 3
@@ -115,15 +117,15 @@ def stateful(monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 def test_where_nothing_is_in_the_way_a_driver_would_start(stand: Stand, stateful: Stand) -> None:
-    for each in (stand, stateful):
-        assert each.checked() == StartCheck("a driver would start")
+    for each, more in ((stand, ""), (stateful, ", the stateful query")):
+        assert each.checked() == StartCheck(f"a driver would start; {UNASKED}{more}")
         each.started()
 
 
 def test_before_the_first_driver_one_would_start(stand: Stand) -> None:
     stand.store.answer(Delete(LAYOUT.head))
     stand.held = Held(Head(pipeline="counts", generation=1, owner="", settings={}), "")
-    assert stand.checked() == StartCheck("a driver would start")
+    assert stand.checked() == StartCheck(f"a driver would start; {UNASKED}")
 
 
 def test_every_check_of_a_drivers_start_is_asked_but_what_it_tries_by_writing(
@@ -158,7 +160,7 @@ def test_a_sink_that_can_commit_nothing_now_is_told_and_no_refusal(stand: Stand)
     """Its replicas may come back, and a driver waits for them. The input is read all the same."""
     stand.facts |= {"counts.accepted": replace(WELL, in_sync=1), "events": replace(WELL, in_sync=1)}
     assert stand.checked() == StartCheck(
-        "a driver would start; topic counts.accepted takes no write until more of its replicas are in sync"
+        f"a driver would start; topic counts.accepted takes no write until more of its replicas are in sync; {UNASKED}"
     )
     stand.started()
 
@@ -178,7 +180,7 @@ def test_state_that_began_with_other_settings_is_a_refusal(stateful: Stand) -> N
 
 def test_a_pipeline_whose_state_is_in_the_chain_starts_without_a_checkpoint(stand: Stand) -> None:
     stand.folder.delete("offsets/0", "offsets/1", "offsets/2")
-    assert stand.checked() == StartCheck("a driver would start")
+    assert stand.checked() == StartCheck(f"a driver would start; {UNASKED}")
 
 
 def test_spans_that_contradict_each_other_are_a_refusal(stand: Stand) -> None:
@@ -193,7 +195,7 @@ def test_spans_that_contradict_each_other_are_a_refusal(stand: Stand) -> None:
 
 def test_a_declared_epoch_is_repeated_first_and_nobody_knows_how_that_ends(stand: Stand) -> None:
     stand.declare()
-    assert stand.checked() == StartCheck("a driver would start; epoch 3 is declared and is repeated first")
+    assert stand.checked() == StartCheck(f"a driver would start; epoch 3 is declared and is repeated first; {UNASKED}")
     stand.assert_refused(VersionError, "epoch 3 was declared by wheel aaaaaaaaaaaa, this is wheel b", wheel="b" * 64)
 
 
@@ -203,9 +205,11 @@ def test_an_epoch_that_is_to_be_repaired_belongs_to_its_version_too(stand: Stand
     declared = held.head.declared
     assert declared is not None
     stand.held = run(chain.record(LAYOUT, held, record_of(declared)), stand.store)
-    assert stand.checked() == StartCheck("a driver would start; epoch 4 repairs epoch 3 first")
+    assert stand.checked() == StartCheck(f"a driver would start; epoch 4 repairs epoch 3 first; {UNASKED}")
     stand.wish(State.DRAINING, end=1)
-    assert stand.checked().verdict == "a driver would start; epoch 4 repairs epoch 3 first; the pipeline is draining"
+    assert stand.checked().verdict == (
+        f"a driver would start; epoch 4 repairs epoch 3 first; the pipeline is draining; {UNASKED}"
+    )
     stand.assert_refused(VersionError, "epoch 4 was declared by wheel aaaaaaaaaaaa, this is wheel b", wheel="b" * 64)
 
 
@@ -221,11 +225,11 @@ def test_of_a_pipeline_that_is_drained_a_driver_ends_at_once(stand: Stand) -> No
 
 def test_one_that_is_still_draining_or_paused_starts(stand: Stand) -> None:
     stand.wish(State.DRAINING, end=31)
-    assert stand.checked() == StartCheck("a driver would start; the pipeline is draining")
+    assert stand.checked() == StartCheck(f"a driver would start; the pipeline is draining; {UNASKED}")
     stand.wish(State.PAUSED)
-    assert stand.checked() == StartCheck("a driver would start; the pipeline is paused")
+    assert stand.checked() == StartCheck(f"a driver would start; the pipeline is paused; {UNASKED}")
     stand.wish(State.RUNNING)
-    assert stand.checked() == StartCheck("a driver would start")
+    assert stand.checked() == StartCheck(f"a driver would start; {UNASKED}")
 
 
 def test_a_wish_that_nobody_can_read_is_a_refusal(stand: Stand) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+import structlog
 from pyspark.sql import DataFrame
 
 from effectively_once.errors import SettingsError
 
+log = structlog.get_logger()
 _CLOCKS = frozenset(
     {
         "CurrentBatchTimestamp",
@@ -28,7 +30,8 @@ _FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
 def refuse(frame: DataFrame, whose: str, where: str, *, clocks: bool = True) -> None:
     """Refuse a frame whose plan has chance, or a clock, anywhere: in what it joins and in its subqueries too.
 
-    What code in Python does is not in a plan: only a function that is marked `asNondeterministic()` is found.
+    What code in Python does is not in a plan: only a function that is marked `asNondeterministic()` is found. Of others
+    `warn` says that nobody has vouched for them.
 
     Args:
         frame: what the author's function gave.
@@ -48,6 +51,41 @@ def refuse(frame: DataFrame, whose: str, where: str, *, clocks: bool = True) -> 
             "Let a recorded step give what is by chance or by a clock (recorded=RecordedStep(...)): its answer is "
             "kept, and a repeat uses it.",
         )
+
+
+def warn(frame: DataFrame, declared: Collection[str], where: str) -> None:
+    """Warn of functions in Python that Spark takes for deterministic, as it does unless they are marked otherwise.
+
+    Args:
+        frame: what the author's function gave.
+        declared: names of those that the author vouches for.
+        where: name of the author's function.
+
+    """
+    udfs = set(_udfs_of_plan(frame._jdf.queryExecution().analyzed()))
+    if found := sorted(udfs.difference(declared)):
+        log.warning(
+            "start warning",
+            warning="python_udf",
+            what=f"only a repeat shows whether these answer the same again: {', '.join(found)}",
+            where=where,
+            todo="If they do: Pipeline(deterministic_udfs=(...)) with their names. One that asks a clock, chance or "
+            "another service belongs into a recorded step (recorded=RecordedStep(...)).",
+        )
+
+
+def _udfs_of_plan(plan: Any) -> Iterator[str]:
+    for expression in _each(plan.expressions()):
+        yield from _udfs_of_expression(expression)
+    for below in [*_each(plan.children()), *_each(plan.subqueries())]:
+        yield from _udfs_of_plan(below)
+
+
+def _udfs_of_expression(expression: Any) -> Iterator[str]:
+    if expression.nodeName() in _FUNCTIONS:
+        yield expression.name()
+    for part in _each(expression.children()):
+        yield from _udfs_of_expression(part)
 
 
 def _of_plan(plan: Any, clocks: bool) -> Iterator[str]:

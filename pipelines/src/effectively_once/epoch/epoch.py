@@ -6,7 +6,8 @@ Both are functions of pinned input and of state before the epoch, so any attempt
                       (where tables have constraints: recorded step -> dry run -> delta `ids`)
     partials by key -> delta of the windows -> closed windows -> their sinks -> partial totals
 
-Where state is Spark's own, its operators stand between the two (`stateful_step`); the second publishes their results.
+Where state is Spark's own, its operators stand between the two (`stateful_step`); the second publishes all: the rows
+that the first has kept (`kept_rows`), and the operators' results.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import division, kept_records, refusals, rows, too_large
+from effectively_once.epoch import division, kept_records, kept_rows, refusals, rows, too_large, unfit_results
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.epoch.shard_step import ShardStep
@@ -28,6 +29,7 @@ from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.pipeline.windows import Windowed
+from effectively_once.sinks.kafka_shard import Row
 from effectively_once.state import catalog, windows
 
 Batches = Iterable[pa.RecordBatch]
@@ -96,6 +98,24 @@ def whole(step: ShardStep, batches: Batches) -> pa.Table:
 
 def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
     """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
+    accepted, dead, refused, counts = decide(step, whole)
+    letters = [
+        *dead_letters(dead, step.task.declaration.epoch, kept_records.keeper(step)),
+        *too_large.letters(step),
+        *refusals.letters(step, refused),
+    ]
+    # A store that takes a large record no more stops an epoch of which nothing is visible.
+    _show(step, accepted, letters)
+    return accepted, counts
+
+
+def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusals.Refusals, dict[str, Any]]:
+    """Decide on the rows of a shard, and show nothing of them.
+
+    Returns:
+        The accepted ones as sinks see them, those with a reason, what tables refuse, and what is counted of all.
+
+    """
     task, pipeline = step.task, step.task.pipeline
     known = step.state.catalog() if pipeline.ids == "attached" else None
     tried, refused = None, refusals.Refusals({}, {})
@@ -112,16 +132,9 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         step.decide(
             catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
         )
-    # Before any sink shows a row: a store that takes a large record no more stops an epoch of which nothing is visible.
-    letters = [*dead_letters(dead, task.declaration.epoch, kept_records.keeper(step))]
-    letters += [*too_large.letters(step), *refusals.letters(step, refused)]
     accepted = _with_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
-
-    for to in pipeline.rows:
-        step.publish(to.name, _for(pipeline, to.name, accepted, task.declaration.epoch))
-    step.publish(DEAD_LETTER, letters)
     late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
-    return accepted, {
+    counts = {
         "read": whole.num_rows,
         "accepted": accepted.num_rows,
         "late": late,
@@ -132,6 +145,14 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         "shown_ms": {} if task.declaration.clock is None else shown(whole),
         "excess_ms": None if known is None else _excess_ms(step, known),
     }
+    return accepted, dead, refused, counts
+
+
+def _show(step: ShardStep, accepted: pa.Table, letters: list[Row]) -> None:
+    """Publish rows of the input, and dead letters."""
+    for to in step.task.pipeline.rows:
+        step.publish(to.name, _for(step.task.pipeline, to.name, accepted, step.task.declaration.epoch))
+    step.publish(DEAD_LETTER, letters)
 
 
 def _excess_ms(step: ShardStep, known: catalog.Catalog) -> int | None:
@@ -166,19 +187,27 @@ def shown(rows_: pa.Table) -> Times:
 
 
 def results(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """What Spark's stateful operators gave for one shard by key -> published."""
+    """What Spark's stateful operators gave for one shard by key -> published, with the rows that are kept."""
     step = ShardStep.of_task(task, "windows")
     yield from resulted(step, step.whole_input(batches))
 
 
 def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """See `results`."""
-    pipeline = step.task.pipeline
+    """See `results`.
+
+    By now all operators of all shards have run. What they gave is judged before anything of the epoch is visible.
+    """
+    pipeline, pinned = step.task.pipeline, step.task.declaration
     stateful = pipeline.stateful
     assert stateful is not None  # noqa: S101 - the driver asked for it
-    results_ = [batch.select(stateful.schema.names).cast(stateful.schema) for batch in batches]
-    table = pa.Table.from_batches(results_, stateful.schema)
-    step.publish(stateful.name, _for(pipeline, stateful.name, table, step.task.declaration.epoch))
+    # Arrow refuses a null where none is declared; here it is one result's fault.
+    given = pa.schema([column.with_nullable(True) for column in stateful.schema])
+    table = pa.Table.from_batches([batch.select(given.names).cast(given) for batch in batches], given)
+    found, unfit = unfit_results.split(pipeline, stateful, table)
+    accepted, dead = kept_rows.read(step)
+    letters = dead_letters(dead, pinned.epoch, kept_records.keeper(step))
+    _show(step, accepted, [*letters, *unfit_results.letters(step, stateful, unfit)])
+    step.publish(stateful.name, _for(pipeline, stateful.name, found.cast(stateful.schema), pinned.epoch))
     yield from _told(pipeline, step.summary())
 
 

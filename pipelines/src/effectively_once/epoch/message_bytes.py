@@ -1,8 +1,9 @@
 """How large the messages of a row are: an epoch with one that its topic does not take could never be published.
 
 Sizes are those of `messages`, but for numbers, times and coordinates, which count as long as they can be: some hundred
-bytes too many. Records are judged by Spark (`rows`), what a recorded step answers is judged here. Where a message shows
-texts of both, each has half of it, so that neither makes the other unfit.
+bytes too many. Records are judged by Spark (`rows`), what a recorded step answers and a stateful query gives is judged
+here. Where a message shows texts of a record and of an answer, each has half of it, so that neither makes the other
+unfit.
 """
 
 from __future__ import annotations
@@ -156,11 +157,14 @@ def of_records(pipeline: Pipeline) -> list[Message]:
 def faults(pipeline: Pipeline, answer: pa.Table) -> Iterator[str]:
     """Say of which sinks the messages would be too large with what a recorded step answers, and in how many rows."""
     for message in messages_of(pipeline):
-        if part := message.of(answer.column_names):
-            number = sum(_larger(part, answer.slice(at, 1)) for at in _suspects(part, answer))
-            if number:
-                names = ", ".join(part.most)
-                yield f"{names} take more than the {part.room} bytes of sink {part.sink!r} in {number} rows"
+        if (part := message.of(answer.column_names)) and (number := len(larger(part, answer))):
+            names = ", ".join(part.most)
+            yield f"{names} take more than the {part.room} bytes of sink {part.sink!r} in {number} rows"
+
+
+def larger(part: Message, rows: pa.Table) -> list[int]:
+    """Return the numbers of the rows whose texts take more than a message has room for."""
+    return [at for at in _suspects(part, rows) if _larger(part, rows.slice(at, 1))]
 
 
 def _suspects(part: Message, answer: pa.Table) -> list[int]:

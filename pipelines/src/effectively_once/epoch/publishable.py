@@ -1,7 +1,7 @@
 """Which values a sink cannot hold: an epoch with one could never be published, whoever repeats it.
 
-One rule for all sinks. What a transform gives is judged by Spark (`rows`), and becomes a dead letter; what a recorded
-step answers is judged here, before it is recorded.
+One rule for all sinks. What a transform gives is judged by Spark (`rows`), and becomes a dead letter. Judged here are
+the answers of a recorded step, before they are recorded, and the results of a stateful query (`unfit_results`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once.pipeline.sinks import ToTable
+from effectively_once.pipeline.sinks import Destination, ToTable
 
 if TYPE_CHECKING:
     from effectively_once.pipeline.pipeline import Pipeline
@@ -52,9 +52,7 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
             continue
         in_tables.update(to.columns or schema.names)
         in_keys.update(to.key)
-        texts = [name for name in to.key if _long(schema.field(name).type)]
-        for name in texts:
-            bound = (_ROW_BYTES - _ROW_HEAD_BYTES - _COLUMN_BYTES * len(to.key)) // len(texts)
+        for name, bound in _key_bytes(to, schema).items():
             bytes_[name] = min(bound, bytes_.get(name, bound))
     for each in pipeline.windows:
         if isinstance(each.to, ToTable):
@@ -68,12 +66,32 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
     return {name: Limits(name not in in_tables, bytes_.get(name), name not in in_keys) for name in pipeline.given.names}
 
 
+def limits_of(to: Destination, schema: pa.Schema) -> dict[str, Limits]:
+    """Return the limits of every column of one sink's rows."""
+    if not isinstance(to, ToTable):
+        return dict.fromkeys(schema.names, Limits(True, None, True))
+    shown, bytes_ = to.columns or schema.names, _key_bytes(to, schema)
+    return {name: Limits(name not in shown, bytes_.get(name), name not in to.key) for name in schema.names}
+
+
+def _key_bytes(to: ToTable, schema: pa.Schema) -> dict[str, int]:
+    texts = [name for name in to.key if _long(schema.field(name).type)]
+    room = _ROW_BYTES - _ROW_HEAD_BYTES - _COLUMN_BYTES * len(to.key)
+    return {name: room // len(texts) for name in texts}
+
+
 def faults(table: pa.Table, bounds: dict[str, Limits]) -> Iterator[str]:
     """Say of each column which of its values no sink could hold, and in how many rows."""
+    for what, where in unfit(table, bounds):
+        if number := pc.sum(where).as_py():
+            yield f"{what} in {number} rows"
+
+
+def unfit(table: pa.Table, bounds: dict[str, Limits]) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Say of each column which of its values no sink could hold, and in which rows."""
     for field, column in zip(table.schema, table.columns, strict=True):
-        for what, unfit in _unfit(field.type, column, bounds.get(field.name, Limits())):
-            if number := pc.sum(unfit).as_py():
-                yield f"{field.name} {what} in {number} rows"
+        for what, where in _unfit(field.type, column, bounds.get(field.name, Limits())):
+            yield f"{field.name} {what}", where
 
 
 def _unfit(kind: pa.DataType, column: pa.ChunkedArray, bound: Limits) -> Iterator[tuple[str, pa.ChunkedArray]]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once.epoch import recorded, too_large
+from effectively_once.epoch import kept_rows, recorded, too_large
 from effectively_once.epoch.as_shown import places
 from effectively_once.errors import ChainError
 from effectively_once.ledger import checksum
@@ -76,8 +76,8 @@ class Refusals:
 def triable(pipeline: Pipeline) -> tuple[str, ...]:
     """Tables whose rows are known before any sink shows one.
 
-    Not those of a `Stateful` query, whose results follow the first step. Without ids such a query gets every row in
-    time again when Spark repeats a batch, those too that a table refused: then none.
+    Not those of a `Stateful` query, whose results the first step does not know. Without ids such a query gets every row
+    in time again when Spark repeats a batch, those too that a table refused: then none.
     """
     if pipeline.stateful is not None and pipeline.ids != "attached":
         return ()
@@ -95,7 +95,8 @@ def sharded_by(pipeline: Pipeline, name: str) -> tuple[str, ...]:
 
 def recorded_steps(pipeline: Pipeline, pinned: Declaration) -> list[str]:
     """Name what has a record of each shard for an epoch, until the next one is declared."""
-    return [*([pipeline.recorded.name] if pipeline.recorded else []), *([STEP] if pinned.tried else [])]
+    steps = [pipeline.recorded.name] if pipeline.recorded else []
+    return [*steps, *([STEP] if pinned.tried else []), *([kept_rows.STEP] if pipeline.stateful else [])]
 
 
 def keeps_values(pipeline: Pipeline, tried: tuple[str, ...]) -> bool:

@@ -83,6 +83,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
         )
     # Spark repeats the batch of a stateful query by itself, at the time that the batch has.
     chance.refuse(frame, "the transform", where(pipeline.transform), clocks=pipeline.stateful is None)
+    chance.warn(frame, pipeline.deterministic_udfs, where(pipeline.transform))
     found = {field.name: field.dataType for field in given}
     names = [field.name.lower() for field in given]
     wrong = []

@@ -1,4 +1,6 @@
-"""The first step of a pipeline with Spark's own state (R7), inside of Spark's plan: dedup and publish, rows returned.
+"""The first step of a pipeline with Spark's own state (R7), inside of Spark's plan: dedup, rows kept and returned.
+
+It publishes nothing: the author's operators come next, and what they fail at, or give, nobody knows yet (`kept_rows`).
 
 The plan is made once, and what an epoch pins changes with each batch. So the driver hands it to the tasks of a batch in
 a local property of its jobs, and the notes of the tasks come back in an accumulator: rows between the steps belong to
@@ -21,7 +23,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from effectively_once import long_texts
-from effectively_once.epoch import as_shown, epoch, rows
+from effectively_once.epoch import as_shown, epoch, kept_rows, rows
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import StepError
@@ -112,12 +114,13 @@ class FirstStep:
 
 
 def decided(step: ShardStep, errand: Errand, batches: epoch.Batches) -> tuple[pa.Table, str | None]:
-    """Accepted rows of a shard, and what to tell the driver; a recorded epoch publishes and tells nothing."""
+    """Accepted rows of a shard, and what to tell the driver; a recorded epoch keeps and tells nothing."""
     task = step.task
     whole = lateness_judged(epoch.whole(step, batches), task.windows, task.declaration.watermark_ms)
     if errand.decided is not None:
         return again(step, whole, errand.decided.get(step.shard, Delta())), None
-    accepted, counts = epoch.published(step, whole)
+    accepted, dead, _, counts = epoch.decide(step, whole)
+    accepted = kept_rows.keep(step, accepted, dead)
     if task.pipeline.ids == "attached":
         step.merge(catalog.KIND, catalog.canonical)
     return accepted, json.dumps({"shard": step.shard, **step.summary(**counts)})

@@ -55,16 +55,17 @@ def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Ma
     by = dict(zip(each.keys, map(ordered.as_json, key), strict=True))
     value = {**by, windows.START: result[windows.START], **values}
     source = f"{step.task.settings.pipeline}.{each.name}", step.shard, number
-    body = orjson.dumps(_line(step, source, reason, value))
+    body = orjson.dumps(line(step, source, reason, value))
     if len(body) > LETTER_BYTES:
         # The key fits, as its records were judged by it; values are of any number of records.
         most = max(1, SHORT_CHARACTERS // len(values))
         short = {name: text[:most] for name, text in values.items()}
-        body = orjson.dumps(_line(step, source, reason[:REASON_CHARACTERS], value | short))
+        body = orjson.dumps(line(step, source, reason[:REASON_CHARACTERS], value | short))
     return None, body
 
 
-def _line(step: ShardStep, source: tuple[str, int, int], reason: str, value: dict[str, Any]) -> dict[str, Any]:
+def line(step: ShardStep, source: tuple[str, int, int], reason: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the dead letter of a result holds."""
     return {
         "reason": reason,
         "id": None,

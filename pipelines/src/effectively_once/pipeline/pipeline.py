@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from effectively_once.declared import FUNCTION, WHOLE, none_or, one_of, require, several
+from effectively_once.declared import FUNCTION, TEXT, WHOLE, none_or, one_of, require, several
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, TIME
 from effectively_once.pipeline.mistakes import mistakes
@@ -50,6 +50,8 @@ class Pipeline:
         lateness_ms: how long after its end a window still takes records; a copy of a record is known for as long.
         ahead_ms: how far a record's time may be after its Kafka timestamp; beyond is a dead letter (`ahead`), so that
             one wrong clock does not close the windows of all. None: as far as it likes. Needs `timestamp` kept.
+        deterministic_udfs: names of functions in Python that the transform uses and that answer the same in every
+            repeat. A start warns of others: Spark cannot tell.
         semantics: `at_least_once` leaves transactions and marks of the Kafka sinks out.
 
     Window, lateness and semantics are defaults: the settings of a deployment may say otherwise.
@@ -71,6 +73,7 @@ class Pipeline:
     lateness_ms: int = 120_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     ahead_ms: int | None = None
+    deterministic_udfs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -86,6 +89,7 @@ class Pipeline:
             window_ms=WHOLE,
             lateness_ms=WHOLE,
             ahead_ms=none_or(WHOLE),
+            deterministic_udfs=several(TEXT),
         )
         for wrong in mistakes(self):
             raise SettingsError(wrong, "declaration of the pipeline", "Correct it.")

@@ -36,8 +36,9 @@ class StartCheck:
 def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None) -> StartCheck:
     """Ask everything that a driver's start asks before Spark (R10), by the functions that it asks with.
 
-    What it tries by writing is left out (`Preflight.probe`). Without the digest of a wheel it is not told whether
-    another version has to finish the declared epoch first, or to repair the last one (R3).
+    What it tries by writing (`Preflight.probe`) or with Spark (`rows.check`, `stateful_plan.check`) is left out: the
+    verdict says so. Without the digest of a wheel it is not told whether another version has to finish the declared
+    epoch first, or to repair the last one (R3).
     """
     settings, layout = job.settings, Layout(job.settings.pipeline)
     patient = settings.model_copy(update={"start_patience_s": min(settings.start_patience_s, PATIENCE_S)})
@@ -68,13 +69,13 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
                     ),
                 )
             else:
-                return StartCheck(_verdict(head, wish, stalled))
+                return StartCheck(_verdict(head, wish, stalled, job))
     except PipelineError as error:
         return StartCheck("refused", error)
     return StartCheck("a driver is at work")
 
 
-def _verdict(head: Head, wish: control.Wish, stalled: list[str]) -> str:
+def _verdict(head: Head, wish: control.Wish, stalled: list[str], job: Job) -> str:
     """Say what a driver would do that is not refused. Whether a repeat comes to the same shows only when it is made."""
     due = due_epoch.due(head)
     if due is None and control.drained(control.reached(head), wish):
@@ -87,7 +88,15 @@ def _verdict(head: Head, wish: control.Wish, stalled: list[str]) -> str:
     if wish.state is not control.State.RUNNING:
         told.append(f"the pipeline is {wish.state}")
     told += [f"topic {name} takes no write until more of its replicas are in sync" for name in stalled]
-    return "; ".join(told)
+    return "; ".join([*told, unasked(job)])
+
+
+def unasked(job: Job) -> str:
+    """Say what only a start itself finds out."""
+    left = ["what the store makes of conditional writes", "the transform"]
+    if job.pipeline.stateful is not None:
+        left.append("the stateful query")
+    return f"not asked, as it takes writes or Spark: {', '.join(left)}"
 
 
 def _head(found: object, layout: Layout, job: Job) -> Head:
