@@ -274,5 +274,5 @@ def test_what_is_kept_of_an_epoch_goes_when_the_next_one_is_declared() -> None:
     steps = refusals.recorded_steps(TO_TOPIC, declaration(0))
     assert steps == [kept_rows.STEP]
     assert refusals.recorded_steps(replace(TO_TOPIC, stateful=None), declaration(0)) == []
-    recorded.collect(steps, place.store, task.layout, 0, 1, anew=task.declaration.decides)  # type: ignore[arg-type]
+    recorded.collect(steps, place.store, task.layout, 0, 1, anew=task.declaration.decides)
     assert not [name for name in place.store.objects if "/recorded/" in name]

@@ -6,7 +6,7 @@ the answers of a recorded step, before they are recorded, and the results of a s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,12 +67,11 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
 
 
 def limits_of(to: Destination, schema: pa.Schema) -> dict[str, Limits]:
-    """Return the limits of every column of one sink's rows."""
-    table = isinstance(to, ToTable)
-    shown: Collection[str] = (to.columns or schema.names) if table else ()
-    bytes_ = _key_bytes(to, schema) if table else {}
-    keys: Collection[str] = to.key if table else ()
-    return {name: Limits(name not in shown, bytes_.get(name), name not in keys) for name in schema.names}
+    """Return the limits of every column of one sink's rows; none where the sink has none of its own."""
+    if not isinstance(to, ToTable):
+        return {}
+    shown, bytes_ = to.columns or schema.names, _key_bytes(to, schema)
+    return {name: Limits(name not in shown, bytes_.get(name), name not in to.key) for name in schema.names}
 
 
 def _key_bytes(to: ToTable, schema: pa.Schema) -> dict[str, int]:
