@@ -45,20 +45,21 @@ class Drivers:
         return SimpleNamespace(name=self.pod)
 
 
-def _listening() -> set[int]:
-    found = psutil.Process().net_connections("tcp")
-    return {one.laddr.port for one in found if one.laddr and one.laddr.ip in EVERYWHERE}
+def ports() -> set[int]:
+    """Where this process serves anything to everybody."""
+    sockets = psutil.Process().net_connections("tcp")
+    return {int(one.laddr.port) for one in sockets if one.laddr and one.laddr.ip in EVERYWHERE}
 
 
 def metrics_port() -> int:
     """Serve the product's metrics, of an epoch that let one source go; where."""
-    before = _listening()
+    before = ports()
     metrics = Metrics("uc")
     metrics.serve(ANY_PORT)
     clock = Clock(sources={"north": 5}, released=("north",))
     record = record_of(declaration(4), generation=3).model_copy(update={"clock": clock})
     metrics.published(record, {"total": 1}, repeat=False)
-    (port,) = _listening() - before
+    (port,) = ports() - before
     return port
 
 
@@ -86,7 +87,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def ask(world: Any, drivers: Drivers | None) -> tuple[asked.Metric, ...]:
-    settings = PipelineSettings(pipeline="uc_1", topic="events_uc_1", **INSIDE)
+    settings = PipelineSettings.model_validate({"pipeline": "uc_1", "topic": "events_uc_1", **INSIDE})
     with inquiry_in_pods(world.stage, world.directory, settings, cast("Any", drivers)) as asks:
         asks.look()
     return asked.read(world.directory.path).metrics
