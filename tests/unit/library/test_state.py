@@ -173,7 +173,7 @@ def test_event_times_that_are_spread_over_many_windows_take_no_copy_for_each(mon
     for _ in range(state.PARTS + 1):
         counts.fold(_spread(number, number))
     assert sum(copied) == (state.PARTS + 2) * number
-    assert len(copied) <= (state.PARTS + 2) * (number // state.SHARED + 1)
+    assert len(copied) <= (state.PARTS + 2) * (number // 256 + 1)
     final = counts.final(None, 10**9)
     assert final["count"].to_pylist() == [
         (state.PARTS + 1) * row["count"] for row in _spread(number, number).sort_by("window_start_ms").to_pylist()
@@ -189,6 +189,6 @@ def test_a_window_keeps_few_rows_of_others_in_memory(windows: int) -> None:
     assert sum(part.num_rows for part in parts) == rows
     whole = _spread(rows, windows).combine_chunks().to_batches()[0].get_total_buffer_size()
     for part in parts:
-        share = max(part.num_rows, state.SHARED) / rows
+        share = max(part.num_rows, 256) / rows
         assert part.get_total_buffer_size() <= 1.2 * share * whole + 1_000
     assert counts.final(None, 10**9).num_rows == rows
