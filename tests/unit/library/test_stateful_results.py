@@ -40,7 +40,7 @@ def made(to: Destination, *rows: Destination) -> Pipeline:
     return Pipeline(lambda frame: frame, COLUMNS, rows=own, stateful=stateful, window_ms=100, lateness_ms=0)
 
 
-TO_TOPIC = made(ToKafka("per_user", key="user", message_bytes_max=2_000))
+TO_TOPIC = made(ToKafka("per_user", key="user", message_bytes_max=65_536))
 TO_TABLE = made(ToTable("per_user", key=("user", "n")))
 TO_FILES = made(ToFiles("per_user"))
 
@@ -134,8 +134,8 @@ UNFIT: list[tuple[Pipeline, dict[str, Any], str]] = [
     (TO_TABLE, {"note": "a\0b"}, "note has a zero byte"),
     (TO_TABLE, {"user": None}, "user is null"),
     (TO_TABLE, {"user": "u" * 2_665}, "user is longer than 2664 bytes"),
-    (TO_TOPIC, {"note": "n" * 1_900}, "its texts take more than the "),
-    (TO_TOPIC, {"note": "\1" * 320}, "its texts take more than the "),
+    (TO_TOPIC, {"note": "n" * 66_000}, "its texts take more than the "),
+    (TO_TOPIC, {"note": "\1" * 11_000}, "its texts take more than the "),
 ]
 
 
@@ -165,7 +165,7 @@ FINE: list[tuple[Pipeline, dict[str, Any]]] = [
     (TO_TOPIC, {"mean": None, "day": None, "at": None, "note": None}),
     (TO_TABLE, {"mean": 1.7e308, "day": 2_932_896, "at": 253_402_300_799_999_999, "user": "u" * 2_664}),
     (TO_FILES, {"user": None, "day": -719_162, "at": -62_135_596_800_000_000}),
-    (TO_TOPIC, {"note": "n" * 1_000}),
+    (TO_TOPIC, {"note": "n" * 60_000}),
 ]
 
 
@@ -191,7 +191,7 @@ ROW = st.fixed_dictionaries(
     {
         "user": st.sampled_from(["ann", "bob", b"\xff", None]),
         "mean": st.sampled_from([0.5, float("nan"), float("inf")]),
-        "note": st.sampled_from(["x", "a\0b", b"\xfe", None, "n" * 3_000]),
+        "note": st.sampled_from(["x", "a\0b", b"\xfe", None, "n" * 70_000]),
     }
 )
 
