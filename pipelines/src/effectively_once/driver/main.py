@@ -75,8 +75,8 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
         return 0
     spark = session(driver.settings, conf)
     try:
-        left_pods.watch(spark, driver.stopping)
         query = driver.start(spark)
+        left_pods.watch(spark, driver.stopping)
         error = _watched(query, driver, stop, spark.sparkContext.cancelAllJobs)
         driver.stop()
         query.stop()
