@@ -266,7 +266,7 @@ def test_images_are_pushed_only_when_a_registry_is_named(
 
     monkeypatch.setattr(Lifecycle, "tools", tools)
     done: list[Any] = []
-    monkeypatch.setattr(Builder, "published", lambda self: {"spark": f"{self.prefix}spark:1"})
+    monkeypatch.setattr(Builder, "build_all", lambda self: {"spark": f"{self.prefix}spark:1"})
     monkeypatch.setattr(Builder, "sizes", lambda _, tags: dict.fromkeys(tags, 300 * 2**20))
     monkeypatch.setattr(Builder, "push", lambda _, tags: done.extend(tags))
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
@@ -283,7 +283,7 @@ def test_images_are_pushed_only_when_a_registry_is_named(
 def test_images_that_did_not_reach_the_registry_are_not_what_is_deployed(
     ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Builder, "published", lambda _: {"spark": "registry.example/spark:1"})
+    monkeypatch.setattr(Builder, "build_all", lambda _: {"spark": "registry.example/spark:1"})
     monkeypatch.setattr(Builder, "push", refusing("was not pushed"))
     with pytest.raises(EngineError, match="was not pushed"):
         ours.images(Builder(machine, ours.cache, NO_TOOLCHAIN, ours.console), push=True)

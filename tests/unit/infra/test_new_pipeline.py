@@ -159,7 +159,7 @@ def test_the_declaration_of_the_tutorial_does_so_as_well(
     (tmp_path / "__init__.py").write_text(text.partition("\n```")[0] + "\n")
     made = declared(forgotten, tmp_path)
     assert made.pipeline.ahead_ms == DAY_MS, BOUNDED
-    assert "`ahead_ms` refuses a record that says it is more than a day after it was sent" in " ".join(page.split())
+    assert "`ahead_ms` refuses a record that claims to be more than a day after it was sent" in " ".join(page.split())
     monkeypatch.setattr(made, "json_records", lambda frame, fields: (frame, fields))
     assert made.clicks("frame") == ("frame", "id string, event_time_ms long, page string")
 

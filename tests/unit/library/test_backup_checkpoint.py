@@ -62,7 +62,7 @@ def test_what_spark_deletes_from_its_checkpoint_meanwhile_is_left_out() -> None:
 
     def names(prefix: str) -> Iterator[str]:
         found = sorted(name for name in source.objects if name.startswith(prefix))
-        del source.objects[f"{folder}/offsets/10"]
+        source.objects.pop(f"{folder}/offsets/10", None)
         return iter(found)
 
     source.names = names  # type: ignore[method-assign]

@@ -152,12 +152,11 @@ class Named(Driver):
     """A driver without servers whose epoch 3 is declared."""
 
     def __init__(self) -> None:
-        self.settings, self.failure, self._plan = pipeline_settings(kafka_bootstrap="broker:9092"), None, None
+        self.settings, self.failure = pipeline_settings(kafka_bootstrap="broker:9092"), None
         store = MemoryStore()
-        self._held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
-
-    def _still_ours(self) -> None:
-        pass
+        held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
+        self.chain: Any = SimpleNamespace(head=held.head, still_ours=lambda: None)
+        self.epoch_job: Any = SimpleNamespace(plan=None)
 
 
 def test_a_driver_looks_in_the_epoch_that_it_declared(monkeypatch: pytest.MonkeyPatch) -> None:
