@@ -8,13 +8,12 @@ the author's. So they are an object of each shard and epoch, made once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once.epoch import recorded
+from effectively_once.epoch import recorded, sealed_stream
 from effectively_once.errors import ChainError
 from effectively_once.ledger.objects import body_of, run
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, REFUSED
@@ -27,7 +26,6 @@ STEP = "_rows"
 """In the place of a recorded step's name, none of which begins so."""
 _OF_LETTERS = (*COORDINATES.names, *ATTACHED.names, *REFUSED.names)
 """What a dead letter has of its record."""
-_CHECKSUM_BYTES = 16
 
 
 def keep(step: ShardStep, accepted: pa.Table, dead: pa.Table) -> pa.Table:
@@ -49,8 +47,7 @@ def keep(step: ShardStep, accepted: pa.Table, dead: pa.Table) -> pa.Table:
 
     def made() -> bytes:
         step.confirm()
-        stream = deltas.encoded(table)
-        return stream + _checksum(stream)
+        return sealed_stream.seal(table)
 
     key = _key(step)
     body, another = run(recorded.settled(key, made), step.store)
@@ -74,11 +71,8 @@ def read(step: ShardStep) -> tuple[pa.Table, pa.Table]:
 
 
 def _split(step: ShardStep, body: bytes, key: str) -> tuple[pa.Table, pa.Table]:
-    stream = body[:-_CHECKSUM_BYTES]
     try:
-        if _checksum(stream) != body[-_CHECKSUM_BYTES:]:
-            raise ValueError("its checksum is wrong")
-        table = deltas.decoded(stream)
+        table = sealed_stream.open_sealed(body)
         accepted = pc.is_null(table["reason"])
         names = step.task.pipeline.input.names
         return table.filter(accepted).select(names), table.filter(pc.invert(accepted))
@@ -100,7 +94,3 @@ def _filled(rows: pa.Table, names: Sequence[str], schema: pa.Schema) -> pa.Table
 def _key(step: ShardStep) -> str:
     pinned = step.task.declaration
     return step.task.layout.recorded(STEP, pinned.epoch, step.shard, pinned.decides)
-
-
-def _checksum(stream: bytes) -> bytes:
-    return blake2b(stream, digest_size=_CHECKSUM_BYTES).digest()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
 
+from effectively_once.epoch import sealed_stream
 from effectively_once.errors import ChainError, SettingsError, SinkError, StepError, VersionError
 from effectively_once.ledger import column_digest
 from effectively_once.ledger.layout import Layout
@@ -22,7 +22,6 @@ from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.state import deltas
 
 _ABOUT = b"effectively_once.recorded"
-_CHECKSUM_BYTES = 16
 
 
 class _About(Record):
@@ -178,18 +177,14 @@ def _place(error: Exception) -> str:
 
 
 def _encoded(added: pa.Table, about: _About) -> bytes:
-    stream = deltas.encoded(added.replace_schema_metadata({_ABOUT: about.model_dump_json()}))
-    return stream + _checksum(stream)
+    return sealed_stream.seal(added.replace_schema_metadata({_ABOUT: about.model_dump_json()}))
 
 
 def _decoded(body: bytes, key: str, step: RecordedStep, ours: _About) -> pa.Table:
     """Read the added columns of a record, if it is one for these rows."""
     # The checksum comes first: a changed value, or a changed digest of the rows, must not look like anything else.
-    stream = body[:-_CHECKSUM_BYTES]
-    if _checksum(stream) != body[-_CHECKSUM_BYTES:]:
-        raise _damaged(key, "its checksum is wrong")
     try:
-        table = deltas.decoded(stream)
+        table = sealed_stream.open_sealed(body)
         theirs = _About.model_validate_json((table.schema.metadata or {})[_ABOUT])
     except deltas.DAMAGE as error:
         raise _damaged(key, str(error)) from error
@@ -224,10 +219,6 @@ def _joined(rows: pa.Table, added: pa.Table) -> pa.Table:
     for field in added.schema:
         rows = rows.append_column(field, added[field.name])
     return rows
-
-
-def _checksum(stream: bytes) -> bytes:
-    return blake2b(stream, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def _damaged(key: str, how: str) -> ChainError:
