@@ -110,3 +110,10 @@ def test_one_that_is_declared_is_no_warning(given: Any) -> None:
     with capture_logs() as told:
         chance.warn(given, ("plus", "trim"), "jobs.mine.transform")
     assert told == []
+
+
+@pytest.mark.parametrize("given", [frame(below=(Plan((PLUS,)),)), frame(within=(Plan((PLUS,)),))])
+def test_one_below_or_in_a_subquery_is_named_as_well(given: Any) -> None:
+    with capture_logs() as told:
+        chance.warn(given, ("trim",), "jobs.mine.transform")
+    assert [line["what"].rpartition(": ")[2] for line in told] == ["plus"]

@@ -44,7 +44,8 @@ def refuse(frame: DataFrame, whose: str, where: str, *, clocks: bool = True) -> 
 
     """
     # The optimiser replaces clocks, so the plan is looked at before. PySpark has no public way to it.
-    if found := sorted(set(_of_plan(frame._jdf.queryExecution().analyzed(), clocks))):
+    plan = frame._jdf.queryExecution().analyzed()
+    if found := sorted({name for each in _expressions(plan) for name in _of_expression(each, clocks)}):
         raise SettingsError(
             f"{whose} answers otherwise in a repeat: {', '.join(found)}",
             where,
@@ -62,7 +63,8 @@ def warn(frame: DataFrame, declared: Collection[str], where: str) -> None:
         where: name of the author's function.
 
     """
-    udfs = set(_udfs_of_plan(frame._jdf.queryExecution().analyzed()))
+    plan = frame._jdf.queryExecution().analyzed()
+    udfs = {name for each in _expressions(plan) for name in _udfs_of_expression(each)}
     if found := sorted(udfs.difference(declared)):
         log.warning(
             "start warning",
@@ -74,11 +76,11 @@ def warn(frame: DataFrame, declared: Collection[str], where: str) -> None:
         )
 
 
-def _udfs_of_plan(plan: Any) -> Iterator[str]:
-    for expression in _each(plan.expressions()):
-        yield from _udfs_of_expression(expression)
-    for below in [*_each(plan.children()), *_each(plan.subqueries())]:
-        yield from _udfs_of_plan(below)
+def _expressions(plan: Any) -> Iterator[Any]:
+    """Give the expressions of a plan, then those of the plans that it reads from and asks."""
+    yield from _each(plan.expressions())
+    for below in (*_each(plan.children()), *_each(plan.subqueries())):
+        yield from _expressions(below)
 
 
 def _udfs_of_expression(expression: Any) -> Iterator[str]:
@@ -86,13 +88,6 @@ def _udfs_of_expression(expression: Any) -> Iterator[str]:
         yield expression.name()
     for part in _each(expression.children()):
         yield from _udfs_of_expression(part)
-
-
-def _of_plan(plan: Any, clocks: bool) -> Iterator[str]:
-    for expression in _each(plan.expressions()):
-        yield from _of_expression(expression, clocks)
-    for below in (*_each(plan.children()), *_each(plan.subqueries())):
-        yield from _of_plan(below, clocks)
 
 
 def _of_expression(expression: Any, clocks: bool) -> Iterator[str]:
