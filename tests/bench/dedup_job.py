@@ -60,7 +60,7 @@ def _with_catalog(rows: DataFrame, asked: dict[str, Any]) -> Any:
     def decide_batch(batch: DataFrame, number: int) -> None:
         task = Task(asked["name"], address, number, max(latest, default=None), named)
         # Stands for the declaration: one conditional put an epoch.
-        run(create_once(f"{asked['name']}/declared/{number}", b"{}"), object_store.shared(address))
+        run(create_once(f"{asked['name']}/declared/{number}", b"{}"), object_store.shared_store(address))
         shard = f.pmod(f.xxhash64("id"), f.lit(SHARDS)).cast("int")
         notes = (
             batch.select("id", "event_time_ms")

@@ -48,7 +48,7 @@ def decide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     shard = TaskContext.get().partitionId()
     rows = pa.Table.from_batches(batches)
     log = deltas.ShardDeltas(
-        object_store.shared(task.address), Layout(task.name), catalog.KIND, shard, catalog.canonical
+        object_store.shared_store(task.address), Layout(task.name), catalog.KIND, shard, catalog.canonical
     )
     known = _folder().state(log, lambda: catalog.Catalog(WINDOWS), task.named[shard], task.epoch)
     known.expire(task.watermark_ms)

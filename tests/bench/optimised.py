@@ -81,7 +81,7 @@ def counts(kafka: DataFrame, how: Variant, parts: int) -> DataFrame:
 
     """
     cut = boundaries(parts) if not how.fused else lambda frame: frame
-    judged = cut(rows.judged(pipeline, kafka))
+    judged = cut(rows.judge(pipeline, kafka))
     accepted = cut(judged.where("reason IS NULL"))
     start = f.col("event_time_ms") - f.pmod("event_time_ms", f.lit(WINDOW_MS))
     placed = cut(accepted.select("offset", "user", start.alias(WINDOW)))

@@ -45,8 +45,8 @@ def test_rows_come_to_the_same_aggregates_before_the_shuffle_or_behind_it() -> N
         }
     )
     values = accumulators({"count": Count(), "sum": Sum("cents")}, rows.schema)
-    each = state.placed(rows, ("user",), values, windows)
+    each = state.place(rows, ("user",), values, windows)
     assert (each.num_rows, each["count"].to_pylist()) == (4, [1, 1, 1, 1])
     combined = state.partial(rows, ("user",), values, windows)
     assert combined.num_rows == 3
-    assert state.grouped(each, state.merges(values)).equals(combined)
+    assert state.group_rows(each, state.merges(values)).equals(combined)

@@ -13,7 +13,7 @@ from effectively_once.state import windows
 from effectively_once_jobs import user_counts
 from effectively_once_jobs.user_counts import transform
 
-windows.partial = windows.placed
+windows.partial = windows.place
 
 
 def events(frame: DataFrame) -> DataFrame:

@@ -137,7 +137,7 @@ class ArmPlay(ABC, Generic[G]):
 
     def used(self, pipeline: str) -> dict[str, Any]:
         """What every arm that is measured notes down of its costs."""
-        sizes = [one.bytes for one in self.store.listed(f"{pipeline}/")]
+        sizes = [one.bytes for one in self.store.list_objects(f"{pipeline}/")]
         return {"cpu_s": self.cpu_s, "object_store_bytes": sum(sizes), "objects": len(sizes)}
 
     def _started(self) -> bool:

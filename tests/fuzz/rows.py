@@ -13,7 +13,7 @@ import pyarrow as pa
 from effectively_once import Pipeline
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
 from effectively_once.epoch.publishable import YEARS_DAYS, YEARS_US, limits
-from effectively_once.epoch.rows import STATEFUL_TIMES_MS, TIME_MAX_MS, missing
+from effectively_once.epoch.rows import STATEFUL_TIMES_MS, TIME_MAX_MS, missing_reason
 from effectively_once.pipeline.columns import COORDINATES
 from tests.fuzz.reading import read
 
@@ -70,7 +70,7 @@ def _reasons(pipeline: Pipeline, row: Row, timestamp_ms: int | None) -> Iterator
         value = row.get(name, "")
         ends = name == "event_time_ms" and value is not None and not first_ms <= value <= last_ms
         if value is None or ends or (name == "id" and not value):
-            yield missing(name)
+            yield missing_reason(name)
     bounds = limits(pipeline)
     for column in pipeline.input:
         value, bound = row.get(column.name), bounds[column.name]

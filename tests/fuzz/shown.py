@@ -72,10 +72,10 @@ def of_letters(content: Sequence[Message]) -> list[dict[str, Any]]:
 def of_table(shape: TableShape, table: pa.Table) -> list[Row]:
     """Write the rows of a shard as `COPY ... (FORMAT BINARY)` does and read them, as a server would keep them."""
     address = TableAddress(DatabaseAddress("postgresql://nowhere:1/none"), "fuzz", "table", 0)
-    described = TableSink(address, shape)._described(table)
+    described = TableSink(address, shape)._describe(table)
     assert described.rows == table.num_rows
     types = psycopg.adapters.types
-    kinds = [types.get_oid(name) for name in shape.copied]
+    kinds = [types.get_oid(name) for name in shape.copy_types]
     writer, reader = Transformer(), Transformer()
     writer.set_dumper_types(kinds, pq.Format.BINARY)
     reader.set_loader_types(kinds, pq.Format.BINARY)

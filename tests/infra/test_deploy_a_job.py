@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from effectively_once.operate.create.needs import needs_of, undeclared
-from effectively_once.pipeline.job import imported
+from effectively_once.pipeline.job import import_pipeline
 from effectively_once.pipeline.settings import load as load_pipeline
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
@@ -68,7 +68,7 @@ def test_the_program_reads_what_is_configured(name: str, tmp_path: Path) -> None
     given = configured()[name]
     read_by(name, given, tmp_path)
     job = given.settings.job
-    assert undeclared(job) or imported(job)
+    assert undeclared(job) or import_pipeline(job)
     assert given.module in {None, job}
 
 

@@ -24,7 +24,7 @@ def scrape(*, reads: bool = False, shown: bool = False) -> str:
     """Return what a driver of the product tells Prometheus."""
     metrics = Metrics("a")
     if reads:
-        metrics.input_held(1.0, None)
+        metrics.show_input(1.0, None)
     if shown:
         metrics._published_at.set(1.79e9)
     return generate_latest(metrics.registry).decode()
@@ -153,7 +153,7 @@ def test_nobody_waits_for_a_driver_that_somebody_suspended() -> None:
 
 
 def test_a_pipeline_that_was_drained_is_what_an_operator_wants() -> None:
-    wish = Wish.asked(State.DRAINING, {"events": {"0": (0, 5)}})
+    wish = Wish.make(State.DRAINING, {"events": {"0": (0, 5)}})
     said = driver("1", phase="Succeeded", log=f"starting\n{stopped_line(wish)}\n")
     assert wait(driver("1", READS), said)[0] == "it is drained"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.offsets import Place
@@ -85,7 +85,7 @@ class At:
 
     def holding(self, held: Held, **changes: Any) -> At:
         """Return the same with another head."""
-        return replace(self, head=held.head.encoded(), etag=held.etag, **changes)
+        return replace(self, head=held.head.encode(), etag=held.etag, **changes)
 
     def keeping(self, kept: Kept | None) -> At:
         """Return the same with what is kept of the sink of this shard."""
@@ -95,7 +95,7 @@ class At:
 @cache
 def head_of(body: bytes) -> Head:
     """Head of its content; read once however often it is met."""
-    return decoded(body, LAYOUT.head)
+    return decode(body, LAYOUT.head)
 
 
 @cache

@@ -51,7 +51,7 @@ class DividedDriver(Driver):
         return declaration.model_copy(update={"bytes_max": self._bound})
 
     def _next(self, at: At) -> Phase:
-        seen = chain.recorded(at.held.head, at.record)
+        seen = chain.record_epoch(at.held.head, at.record)
         due = due_epoch.repair(seen) if self.rest_first else None
         if due is None:
             return (yield from Driver._next(self, at))

@@ -53,7 +53,7 @@ class Driver:
 
     def _start(self, at: At) -> Phase:
         held = yield from self._head(chain.take_over(LAYOUT, self.name, {}))
-        at = at.holding(held, phase="next", began=held.head.encoded(), kept=(None,) * len(self.pipeline.to))
+        at = at.holding(held, phase="next", began=held.head.encode(), kept=(None,) * len(self.pipeline.to))
         declared = held.head.declared
         if declared is None:
             return at
@@ -63,7 +63,7 @@ class Driver:
 
     def _next(self, at: At) -> Phase:
         """Declare the next epoch, or end."""
-        seen = chain.recorded(at.held.head, at.record)
+        seen = chain.record_epoch(at.held.head, at.record)
         last = seen.tail[-1] if seen.tail else None
         start = last.ranges["t"]["0"][1] if last else 0
         end = min(start + self.rows, len(self.pipeline.input))

@@ -12,7 +12,7 @@ from typing import Any
 from effectively_once.errors import StaleDriverError
 from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.objects import ObjectStore, body_of
-from effectively_once.operate.abandon.abandonment import Files, recorded
+from effectively_once.operate.abandon.abandonment import Files, make_record
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import EndHanging, FencedError, Mark, Open, ReadMark, publish
 from effectively_once.state import catalog
@@ -103,7 +103,7 @@ class Operator:
 
     def _o_record(self, at: At) -> Phase:
         """Record the epoch."""
-        record = recorded(at.declaration, at.held.head.generation, {}, [catalog.KIND])
+        record = make_record(at.declaration, at.held.head.generation, {}, [catalog.KIND])
         # The model has one shard of deltas for all shards of sinks.
         record = record.model_copy(update={"deltas": {catalog.KIND: {"0": record.deltas[catalog.KIND]["0"]}}})
         yield from chain.record(LAYOUT, at.held, record)

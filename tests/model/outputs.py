@@ -43,7 +43,7 @@ def record(rules: Rules, at: At, ours: str) -> Generator[Step, Any, str]:
     try:
         given, _ = yield from once(
             asking(
-                lambda store: recorded.recorded(
+                lambda store: recorded.add_recorded(
                     step, store, LAYOUT, epoch=at.declaration.epoch, shard=0, rows=rows, anew=at.declaration.decides
                 )
             ),

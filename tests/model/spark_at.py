@@ -78,7 +78,7 @@ class At:
     @property
     def recorded_head(self) -> Head:
         """Head with the published epoch recorded."""
-        return chain.recorded(self.held.head, self.record)
+        return chain.record_epoch(self.held.head, self.record)
 
     @property
     def declaration(self) -> Declaration:
@@ -97,7 +97,7 @@ class At:
 
     def holding(self, held: Held, **changes: Any) -> At:
         """Return the same with another head."""
-        return replace(self, head=held.head.encoded(), etag=held.etag, **changes)
+        return replace(self, head=held.head.encode(), etag=held.etag, **changes)
 
 
 Phase = Generator[Step, Any, At]

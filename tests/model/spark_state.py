@@ -132,7 +132,7 @@ class Driver:
         """Find what the batch is to the chain; declare what is new."""
         ranges = {"t": {"0": at.span}}
         seen = at.recorded_head
-        match continuity.classified(seen, ranges, at.folder):
+        match continuity.classify(seen, ranges, at.folder):
             case "recorded":
                 known = next(record for record in seen.tail if record.ranges == ranges)
                 if not self.rules.r7_recorded_runs_for_state:

@@ -29,7 +29,7 @@ def live(pipeline: Pipeline, at: At) -> LiveDeltas:
     """What the driver holds of the chain after all it has done since it took head over."""
     began, head = head_of(at.began), at.held.head
     kept = LiveDeltas(LAYOUT, Windows(pipeline.length, pipeline.lateness), began.tail, began.floor)
-    records = {record.epoch: record for record in chain.recorded(head, at.record).tail}
+    records = {record.epoch: record for record in chain.record_epoch(head, at.record).tail}
     declared = head.declared.epoch if head.declared else head.last_recorded
     for epoch in range(began.last_recorded + 1, declared + 1):
         if began.declared is None or epoch > began.declared.epoch:
@@ -75,7 +75,7 @@ def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dic
         return {}
     named = _named(pipeline, at)
     try:
-        span = yield from asking(lambda store: merge.merged(_log(store), named, pipeline.fan, 1))
+        span = yield from asking(lambda store: merge.merge_oldest(_log(store), named, pipeline.fan, 1))
     except ChainError:
         if rules.r9_missing_refused:
             raise
@@ -83,7 +83,7 @@ def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dic
     if span is None:
         return {}
     if not rules.r9_parts_until_recorded:
-        for part in merge.chosen(named, pipeline.fan) or ():
+        for part in merge.choose(named, pipeline.fan) or ():
             key = part.key(LAYOUT, catalog.KIND, 0)
             if key is not None:
                 yield Delete(key)
@@ -91,12 +91,12 @@ def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dic
 
 
 def _named(pipeline: Pipeline, at: At) -> list[Named]:
-    return live(pipeline, at).named().get(catalog.KIND, {}).get(0, [])
+    return live(pipeline, at).list_named().get(catalog.KIND, {}).get(0, [])
 
 
 def _read(log: ShardDeltas, entry: Named, rules: Rules) -> list[str]:
     try:
-        read = log.read if rules.r4_digests_compared else log.unchecked
+        read = log.read if rules.r4_digests_compared else log.read_unchecked
         ids: list[str] = read(entry)["id"].to_pylist()
     except ChainError:
         if rules.r9_missing_refused:

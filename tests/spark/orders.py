@@ -64,7 +64,7 @@ class Orders(Commanded):
         for name in self.store.names(f"{self.name}/recorded/{STEP}/"):
             body = run(body_of(name), self.store)
             assert body is not None, name
-            found[name] = deltas.decoded(body[:-CHECKSUM_BYTES])["price"].to_pylist()
+            found[name] = deltas.decode(body[:-CHECKSUM_BYTES])["price"].to_pylist()
         return found
 
     def accepted(self) -> list[dict[str, Any]]:

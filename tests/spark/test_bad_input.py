@@ -280,7 +280,7 @@ def test_a_progress_topic_that_was_recreated_is_refused_until_marks_and_chain_ar
     )
     assert f"(topic {progress})" in line
     # What `restore` does with a head: it takes the topics that are there.
-    stopped.overwrite(stopped.layout.head, stopped.head().model_copy(update={"sink_topics": {}}).encoded())
+    stopped.overwrite(stopped.layout.head, stopped.head().model_copy(update={"sink_topics": {}}).encode())
     code, line = refusal(stopped)
     assert code == SINK
     last = stopped.head().last_recorded

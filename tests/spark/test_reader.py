@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -110,7 +110,7 @@ def test_damage_that_a_task_meets_keeps_its_name(session: SparkSession, bucket: 
     store.answer(Delete(name))
     with pytest.raises(Exception, match="missing") as failed:
         frame.collect()
-    error = named_error(failed.value)
+    error = name_error(failed.value)
     assert isinstance(error, SinkError)
     assert error.where == name
     assert run(chain.read(layout), store).last_recorded == 5

@@ -46,10 +46,10 @@ def reconciled(
     letters = [{"reason": "late", "source": [SOURCE, 0, offset]} for offset in sorted(late)]
     letters += [{"reason": "not_json", "source": [SOURCE, 0, 0]}, {"reason": "late", "source": ["other", 0, 0]}]
     pipeline = replace(PIPELINE, ids=ids, windows=(EACH,))
-    refused = cells.refused_as_late(kafka(spark, "dead", letters), SOURCE)
-    batch = cells.counted(pipeline, EACH, WINDOWS, kafka(spark, SOURCE, sent), refused)
-    streams = [cells.said(EACH, kafka(spark, "s", rows), n) for n, rows in enumerate([said, beside or []])]
-    frame = cells.closed(cells.cells(EACH, batch, streams), WINDOWS, watermark_ms, since_ms)
+    refused = cells.find_late(kafka(spark, "dead", letters), SOURCE)
+    batch = cells.count_records(pipeline, EACH, WINDOWS, kafka(spark, SOURCE, sent), refused)
+    streams = [cells.add_up_published(EACH, kafka(spark, "s", rows), n) for n, rows in enumerate([said, beside or []])]
+    frame = cells.keep_closed(cells.cells(EACH, batch, streams), WINDOWS, watermark_ms, since_ms)
     found = []
     for row in frame.collect():
         fields = row.asDict()

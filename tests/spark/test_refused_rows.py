@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from effectively_once import errors
 from effectively_once.driver import session
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 
 begun, kind, options, jars = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 spark = (
@@ -40,7 +40,7 @@ def step(batches):
 try:
     spark.range(3).mapInArrow(step, "id long").toArrow()
 except Exception as error:
-    found = named_error(error)
+    found = name_error(error)
     print("named", type(found).__name__, found)
 spark.stop()
 """

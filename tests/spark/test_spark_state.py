@@ -12,11 +12,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once.driver.stateful_plan import StatefulPlan, check, refused_by_spark
+from effectively_once.driver.stateful_plan import StatefulPlan, check, spark_refusal
 from effectively_once.epoch.rows import KAFKA
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.objects import Delete, body_of, run
-from effectively_once.pipeline.job import Job, imported
+from effectively_once.pipeline.job import Job, import_pipeline
 from effectively_once.pipeline.pipeline import Pipeline
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
@@ -250,7 +250,7 @@ def source_of(spark: SparkSession, name: str) -> tuple[Pipeline, SparkSession, D
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL)
     columns = [f.lit(None).cast(kind).alias(it) for it, kind in (pair.split() for pair in KAFKA.split(", "))]
-    return imported(f"{JOB}:{name}_pipeline"), session, session.readStream.format("rate").load().select(*columns)
+    return import_pipeline(f"{JOB}:{name}_pipeline"), session, session.readStream.format("rate").load().select(*columns)
 
 
 @pytest.mark.parametrize("name", UNFIT)
@@ -267,7 +267,7 @@ def test_a_function_that_cannot_work_is_refused_when_it_is_started(
         try:
             frame.writeStream.format("noop").option("checkpointLocation", f"file:{tmp_path}").start().stop()
         except AnalysisException as error:
-            raise refused_by_spark(error, found.stateful) from error
+            raise spark_refusal(error, found.stateful) from error
 
 
 def test_the_time_of_a_batch_is_no_chance_to_a_stateful_query(spark: SparkSession) -> None:

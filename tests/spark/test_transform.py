@@ -27,7 +27,7 @@ def judged(
     """Run the transform and the library's part after it over values, returned in their order."""
     windows = windows or Windows(60_000, 120_000)
     frame = spark.createDataFrame([("t", 0, n, value) for n, value in enumerate(values)], KAFKA)
-    timely = rows.timely(pipeline, rows.judged(pipeline, frame), windows, watermark_ms)
+    timely = rows.timely(pipeline, rows.judge(pipeline, frame), windows, watermark_ms)
     return sorted(timely.collect(), key=lambda row: row.offset)
 
 
@@ -198,7 +198,7 @@ def test_the_code_that_spark_generates_is_the_same_whatever_the_watermark(
                 f.col("id").alias("offset"),
                 f.concat(f.lit(record().decode()), blanks).cast("binary").alias("value"),
             )
-            given = rows.judged(pipeline, frame)
+            given = rows.judge(pipeline, frame)
             rows.timely(pipeline, given, Windows(60_000, 120_000), watermark_ms).explain("codegen")
             told = capsys.readouterr().out
             generated.append([line for line in told.splitlines() if line.startswith("/*")])

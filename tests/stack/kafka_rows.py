@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from effectively_once.sinks.kafka_shard import Row, ShardAddress, seen_mark
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_seen_mark
 from infra.embedded.process import wait_for
 from tests.stack.reader import TIMEOUT_S, values
 
@@ -26,5 +26,5 @@ def assert_visible(shard: ShardAddress, names: list[str]) -> None:
 
 
 def mark_epoch(shard: ShardAddress) -> int | None:
-    mark = seen_mark(shard)
+    mark = read_seen_mark(shard)
     return None if mark is None else mark.epoch

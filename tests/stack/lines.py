@@ -29,7 +29,7 @@ from effectively_once.pipeline.job import job_of
 from effectively_once.pipeline.sinks import Destination
 from effectively_once.sinks.database import DatabaseAddress, connect
 from effectively_once.sinks.kafka import ShardSink
-from effectively_once.sinks.kafka_shard import ShardAddress, seen_mark
+from effectively_once.sinks.kafka_shard import ShardAddress, read_seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.postgres import read_mark as table_mark
@@ -113,7 +113,7 @@ class Lines:
         found = {}
         for sink, shard in self.shards():
             where = self.opened(sink, shard).address
-            mark = table_mark(where) if sink in self.job.pipeline.tables else seen_mark(where)
+            mark = table_mark(where) if sink in self.job.pipeline.tables else read_seen_mark(where)
             found[f"{sink} {shard}"] = -1 if mark is None else mark.epoch
         return found
 

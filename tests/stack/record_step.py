@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from effectively_once.epoch.recorded import recorded
+from effectively_once.epoch.recorded import add_recorded
 from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
@@ -28,7 +28,7 @@ def by(store: S3ObjectStore, name: str, calls: Path) -> tuple[str, bool]:
         return pa.table({"by": [name] * rows.num_rows})
 
     step = RecordedStep("signed", answer, ADDS)
-    added, another = recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=ROWS)
+    added, another = add_recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=ROWS)
     (one,) = set(added["by"].to_pylist())
     return one, another
 

@@ -46,7 +46,7 @@ def test_lost_input_is_refused_by_name_accepted_and_gone_on_behind(lines: Lines,
     assert f"{GONE} offsets are gone from the topic before they were read, of partition 0 20 to 26" in refusal(lines)
     before = lines.head()
     with pytest.raises(SourceError, match="effectively-once accept-loss"):
-        Preflight(lines.job, lines.layout, lines.store, KafkaSource(lines.settings)).retained(before)
+        Preflight(lines.job, lines.layout, lines.store, KafkaSource(lines.settings)).refuse_lost_input(before)
     code, told = command(documented(LOOK))
     assert (code, told[-1]) == (0, "nothing was changed; stop every driver, then run this again with --yes")
     assert told[0] == f"gone: topic {lines.settings.topic} partition 0 offsets 20 to 26, 7 at most"

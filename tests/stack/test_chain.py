@@ -13,7 +13,7 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import Answer, Found, Get, Lost, Put, Request, Written, run
 from effectively_once.ledger.segments import TAIL_LIMIT
-from effectively_once.pipeline.settings import unchanged
+from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
@@ -160,6 +160,6 @@ def test_settings_that_changed_since_the_chain_began_are_refused_by_name(store: 
     run(chain.take_over(LAYOUT, "first", settings.bound), store)
     wider = settings.model_copy(update={"shards": 3})
     held = run(chain.take_over(LAYOUT, "second", wider.bound), store)
-    unchanged(held.head.settings, settings.bound, LAYOUT.head)
+    refuse_changed(held.head.settings, settings.bound, LAYOUT.head)
     with pytest.raises(SettingsError, match=f"shards was 2 when this pipeline began and is 3 now .{LAYOUT.head}"):
-        unchanged(held.head.settings, wider.bound, LAYOUT.head)
+        refuse_changed(held.head.settings, wider.bound, LAYOUT.head)

@@ -7,7 +7,7 @@ import threading
 import pytest
 from confluent_kafka import Producer
 
-from effectively_once.driver.control import Control, State, drained, reached, read
+from effectively_once.driver.control import Control, State, is_drained, reached_ranges, read
 from effectively_once.errors import ControlError, SourceError, UnreachableError
 from effectively_once.ledger import objects
 from effectively_once.operate.control_commands import ends
@@ -50,7 +50,7 @@ class Obedient(threading.Thread):
                 if wish.state is State.PAUSED:
                     self.stopping.wait(0.05)
                     continue
-                if drained(reached(head), wish):
+                if is_drained(reached_ranges(head), wish):
                     break
             for step in epochs:
                 self.steps.append(step)
@@ -101,7 +101,7 @@ def test_a_drained_pipeline_stops_and_one_that_is_resumed_goes_on(clicks: Clicks
     driver.join(30)
     assert (code, told.splitlines()[-1], driver.is_alive()) == (0, "drained", False), told
     head = clicks.head()
-    assert reached(head)[clicks.settings.topic]["0"][1] >= 35
+    assert reached_ranges(head)[clicks.settings.topic]["0"][1] >= 35
     assert head.declared is None
     again = Obedient(clicks, "second")
     again.join(30)

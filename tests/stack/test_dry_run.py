@@ -58,7 +58,7 @@ def made(address: TableAddress, shape: TableShape = SHAPE) -> TableSink:
 def found(address: TableAddress, shape: TableShape = SHAPE, shards: int = 2, **asked: Any) -> Added:
     """What the catalog says of the table; rows are sharded by their id."""
     with connect(address.database, "look") as session:
-        return constraints.added(
+        return constraints.find_added(
             session, AskedTable(address.table, shape, **{"by": ("id",), "shards": shards, **asked})
         )
 
@@ -110,7 +110,7 @@ def test_each_row_that_a_table_refuses_is_named_and_nothing_is_there(
     owner.execute(f"ALTER TABLE {name}.orders {statement.format(name)}")
     assert len(found(address).all) >= 1
     for _ in range(2):
-        assert sink.refused(1, rows(*given)) == refused
+        assert sink.find_refused(1, rows(*given)) == refused
         assert (there(owner, address), read_mark(address)) == ([], None)
     if case != "deferred":
         with pytest.raises(RefusedRowsError):
@@ -128,8 +128,8 @@ def test_of_many_rows_the_few_are_found_and_rows_that_are_there_already_count(
     owner.execute(f'ALTER TABLE "{address.pipeline}".orders ADD CONSTRAINT odd CHECK (amount <> 77)')
     sink.publish(0, 1, rows(("row5", 1)))
     given = rows(*((f"Row{number}", number) for number in range(20_000)))
-    assert sink.refused(1, given) == {5: "once", 77: "odd"}
-    assert sink.refused(1, given.slice(0, 0)) == {}
+    assert sink.find_refused(1, given) == {5: "once", 77: "odd"}
+    assert sink.find_refused(1, given.slice(0, 0)) == {}
 
 
 def test_what_create_makes_is_not_tried(owner: psycopg.Connection[Any], address: TableAddress) -> None:
@@ -141,7 +141,7 @@ def test_what_create_makes_is_not_tried(owner: psycopg.Connection[Any], address:
     sink.publish(0, 1, rows(("a", 1)))
     owner.execute(f'CREATE UNIQUE INDEX once ON "{address.pipeline}".orders (amount)')
     assert found(address, KEYED).all == (f"unique index {address.pipeline}.once",)
-    assert sink.refused(1, rows(("a", 2), ("b", 1), ("c", 1))) == {2: "once"}
+    assert sink.find_refused(1, rows(("a", 2), ("b", 1), ("c", 1))) == {2: "once"}
 
 
 def test_a_row_is_not_refused_because_the_one_that_it_refers_to_comes_later(
@@ -152,7 +152,7 @@ def test_a_row_is_not_refused_because_the_one_that_it_refers_to_comes_later(
     owner.execute(f"ALTER TABLE {name} ADD CONSTRAINT tree FOREIGN KEY (parent) REFERENCES {name} DEFERRABLE")
     # Parts of these are tried alone: the second row has to be found.
     given = [("a", 1, "d"), ("b", 1, "nobody"), ("c", 1, None), ("d", 1, "c"), ("e", 1, "b")]
-    assert sink.refused(1, rows(*given)) == {1: "tree", 4: "tree"}
+    assert sink.find_refused(1, rows(*given)) == {1: "tree", 4: "tree"}
     sink.publish(0, 1, rows(given[0], *given[2:4]))
 
 
@@ -166,13 +166,13 @@ def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row
         IF NEW.amount = 2 THEN RAISE 'secret of %', NEW.id; END IF; RETURN NEW; END $$;
         CREATE TRIGGER no BEFORE INSERT ON {name}.orders FOR EACH ROW EXECUTE FUNCTION {name}.no();""")
     assert found(address).all == ("trigger no",)
-    assert sink.refused(1, rows(*GOOD)) == {1: "RaiseException"}
+    assert sink.find_refused(1, rows(*GOOD)) == {1: "RaiseException"}
     owner.execute(f"""
         CREATE OR REPLACE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         PERFORM nobody(); RETURN NEW; END $$;""")
     for _ in range(2):
         with pytest.raises(SinkError, match=r"function nobody\(\) does not exist"):
-            sink.refused(1, rows(*GOOD))
+            sink.find_refused(1, rows(*GOOD))
     assert there(owner, address) == []
 
 
@@ -183,7 +183,7 @@ def test_a_session_that_ended_between_two_epochs_is_opened_anew(
     sink = made(address)
     owner.execute(f'ALTER TABLE "{address.pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
     for _ in range(2):
-        assert sink.refused(1, rows(*GOOD, ("c", 0))) == {2: "positive"}
+        assert sink.find_refused(1, rows(*GOOD, ("c", 0))) == {2: "positive"}
         own = f"{address.pipeline}.{address.sink}.0"
         ended = owner.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s", [own]
@@ -207,7 +207,7 @@ def test_very_many_refused_rows_cost_few_answers_of_the_server(
 
     monkeypatch.setattr(Session, "execute", counted)
     given = rows(*((f"row{number}", number % 3 - 2) for number in range(20_000)))
-    assert sink.refused(1, given) == dict.fromkeys(range(20_000), "positive")
+    assert sink.find_refused(1, given) == dict.fromkeys(range(20_000), "positive")
     assert len(asked) < 2_000
 
 
@@ -223,9 +223,9 @@ def test_what_a_table_refuses_only_together_stops_the_epoch_before_it_is_shown(
         CREATE TRIGGER few AFTER INSERT ON {name}.orders REFERENCING NEW TABLE AS fresh
         FOR EACH STATEMENT EXECUTE FUNCTION {name}.few();""")  # noqa: S608
     assert found(address).beyond == found(address, shards=1).beyond == ("trigger few",)
-    assert sink.refused(1, rows(*GOOD)) == {}
+    assert sink.find_refused(1, rows(*GOOD)) == {}
     with pytest.raises(SinkError, match="too many"):
-        sink.refused(1, rows(*GOOD, ("c", 3)))
+        sink.find_refused(1, rows(*GOOD, ("c", 3)))
     assert sink.publish(0, 1, rows(*GOOD))[0].rows == 2
 
 
@@ -246,9 +246,9 @@ def test_a_row_that_its_policy_refuses_stops_the_epoch_before_it_is_shown(
     monkeypatch.setenv(PASSWORD, "limited")
     sink = TableSink(address, SHAPE, patience_s=5)
     assert found(address).all == ("row-level security",)
-    assert sink.refused(1, rows(*GOOD)) == {}
+    assert sink.find_refused(1, rows(*GOOD)) == {}
     with pytest.raises(AccessError, match="row-level security"):
-        sink.refused(1, rows(*GOOD, ("c", 100)))
+        sink.find_refused(1, rows(*GOOD, ("c", 100)))
     assert sink.publish(0, 1, rows(*GOOD))[0].rows == 2
 
 
@@ -265,11 +265,11 @@ def test_a_table_that_refers_to_another_one_of_the_pipeline_is_not_tried(
         make(DatabaseAddress(database.url), pipeline, name, shape, 2)
     owner.execute(f'ALTER TABLE "{pipeline}".heads ADD CONSTRAINT named CHECK (length("user") > 0)')
     owner.execute(f'ALTER TABLE "{pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
-    assert preflight.tried() == ("heads", "orders")
+    assert preflight.find_tried() == ("heads", "orders")
     owner.execute(f'ALTER TABLE "{pipeline}".orders ADD FOREIGN KEY (id) REFERENCES "{pipeline}".heads')
     with pytest.raises(SinkError, match=r"no trial of its rows can tell .*: constraint orders_id_fkey"):
-        preflight.tried()
-    assert Preflight(Job(two, trusted), Layout(pipeline), None, None).tried() == ("heads",)  # type: ignore[arg-type]
+        preflight.find_tried()
+    assert Preflight(Job(two, trusted), Layout(pipeline), None, None).find_tried() == ("heads",)  # type: ignore[arg-type]
 
 
 BEYOND = {
@@ -325,10 +325,10 @@ def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_a
     preflight = Preflight(Job(ORDERS, settings), Layout(pipeline), None, None)  # type: ignore[arg-type]
     for name, shape in ORDERS.tables.items():
         make(DatabaseAddress(database.url), pipeline, name, shape, 2)
-    assert preflight.tried() == ()
+    assert preflight.find_tried() == ()
     owner.execute(f'ALTER TABLE "{pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
     owner.execute(f'ALTER TABLE "{pipeline}".per_user ADD CONSTRAINT few CHECK (n < 2)')
-    tried = preflight.tried()
+    tried = preflight.find_tried()
     assert tried == ("orders", "per_user")
     real = {
         name: TableSink(TableAddress(DatabaseAddress(database.url), pipeline, name, 0), shape)

@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.tables import make
-from effectively_once_jobs.system_usage import declared
+from effectively_once_jobs.system_usage import declare
 from effectively_once_jobs.system_usage.store import LookUpError, ResultStore
 from infra.embedded.postgres import PostgresServer
 from tests.database import postgres
@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
     with postgres(tmp_path_factory.mktemp("postgres")) as started:
         Outputs(started).make((one, one.endswith("7")) for one in IDS)
         for who in ("one", "other", "counts"):
-            for name, shape in declared().tables.items():
+            for name, shape in declare().tables.items():
                 make(DatabaseAddress(started.url), who, name, shape, 2)
         yield started
 

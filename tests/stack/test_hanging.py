@@ -11,7 +11,7 @@ from kafka.errors import ClusterAuthorizationFailedError
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.kafka import ShardSink
-from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, read_seen_mark
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.shard_admin import ShardAdmin
 from infra.embedded.stack import EmbeddedStack
@@ -193,7 +193,7 @@ def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack
 
     sink.announce = lose_markers
     assert sink.publish(1, 1, rows_of(1))[1] is Published.NOW
-    mark = seen_mark(shard)
+    mark = read_seen_mark(shard)
     assert mark is not None
     assert mark.epoch == 0, "nothing hangs: this test shows nothing"
 

@@ -267,14 +267,14 @@ def test_a_broker_that_stalls_during_a_commit_doubles_and_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(kafka, "COMMIT_TIMEOUT_S", 1.0)
         # The time-out is a second for the flush before the stall, too; what follows it may take its time.
-        original = kafka._opened
+        original = kafka._open
 
         def opened(address: ShardAddress) -> Producer:
             if sink.commits:
                 patch.setattr(kafka, "COMMIT_TIMEOUT_S", 20.0)
             return original(address)
 
-        patch.setattr(kafka, "_opened", opened)
+        patch.setattr(kafka, "_open", opened)
         sink.publish(0, 1, rows_of(0))
     assert sink.commits[0] is Committed.UNKNOWN
     assert (visible(shard), mark_epoch(shard)) == (names_of(0), 0)

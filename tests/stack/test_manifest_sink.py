@@ -105,7 +105,7 @@ def test_a_repeat_with_other_rows_is_an_error_and_changes_nothing(sink: Manifest
 def test_files_that_no_manifest_names_are_not_read(sink: ManifestSink, store: S3ObjectStore) -> None:
     sink.publish(0, 1, _table(1))
     sink.publish(0, 2, _table(1))  # its repeat staged a file of its own
-    store.answer(Put(LAYOUT.staged(SINK, 0, "orphan"), b"not even parquet", None))
+    store.answer(Put(LAYOUT.staged_file(SINK, 0, "orphan"), b"not even parquet", None))
     assert len(_files(store)) == 3
     assert _counts(sink, 0) == [(0, 1)]
 

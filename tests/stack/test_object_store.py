@@ -15,7 +15,7 @@ import pytest
 
 from effectively_once.errors import AccessError, PipelineError, SettingsError, UnreachableError
 from effectively_once.ledger.objects import Absent, Found, Get, Lost, ObjectStore, Put, Refused, Written
-from effectively_once.store.object_store import BucketAddress, S3ObjectStore, shared
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore, shared_store
 from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
@@ -226,5 +226,5 @@ def test_a_store_that_does_not_answer_is_given_up_after_the_patience_asked_for(
 
 
 def test_one_store_is_kept_for_an_address(bucket: BucketAddress, stack: EmbeddedStack) -> None:
-    assert shared(bucket) is shared(BucketAddress(bucket.endpoint, bucket.bucket))
-    assert shared(bucket) is not shared(BucketAddress(bucket.endpoint, stack.endpoints.s3_bucket))
+    assert shared_store(bucket) is shared_store(BucketAddress(bucket.endpoint, bucket.bucket))
+    assert shared_store(bucket) is not shared_store(BucketAddress(bucket.endpoint, stack.endpoints.s3_bucket))

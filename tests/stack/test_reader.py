@@ -36,7 +36,7 @@ def test_arrow_pandas_and_epochs_give_the_same_rows(clicks: Clicks) -> None:
 def test_what_lies_in_the_bucket_and_was_not_published_is_not_read(clicks: Clicks) -> None:
     clicks.start("first").run(5)
     ManifestSink(clicks.store, clicks.layout, GLOBAL_COUNTS).publish(5, 1, pa.table({"count": [9]}))
-    clicks.store.answer(Put(clicks.layout.staged(GLOBAL_COUNTS, 2, "orphan"), b"not even parquet", None))
+    clicks.store.answer(Put(clicks.layout.staged_file(GLOBAL_COUNTS, 2, "orphan"), b"not even parquet", None))
     assert counts_of(rows_of(clicks)) == global_counts(5)
 
 

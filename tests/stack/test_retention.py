@@ -50,9 +50,9 @@ def left_over(clicks: Clicks) -> set[str]:
         clicks,
         layout.delta("ids", 0, 0),
         layout.span("counts", 0, 1, 1),
-        layout.staged(GLOBAL_COUNTS, 7, "00ff"),
-        layout.recorded("rate", 7, 0),
-        layout.recorded("rate", 7, 1),
+        layout.staged_file(GLOBAL_COUNTS, 7, "00ff"),
+        layout.step_record("rate", 7, 0),
+        layout.step_record("rate", 7, 1),
         f"{layout.checkpoint('000000-cdef')}/offsets/0",
     )
 
@@ -120,17 +120,17 @@ def test_a_listing_of_several_pages_tells_every_object_once_with_its_size(
     for number, key in enumerate(keys):
         store.answer(Put(key, b"x" * (number % 7), None))
     store.answer(Put("b/0", b"", None))
-    found = list(store.listed("a/"))
+    found = list(store.list_objects("a/"))
     assert [one.name for one in found] == keys
     assert [one.bytes for one in found] == [number % 7 for number in range(45)]
     assert found[0].modified_ms > 1_700_000_000_000
-    assert list(store.listed("none/")) == []
-    assert [one.name for one in store.listed("b/")] == ["b/0"]
+    assert list(store.list_objects("none/")) == []
+    assert [one.name for one in store.list_objects("b/")] == ["b/0"]
 
 
 def test_a_listing_that_is_refused_or_not_answered_is_named(bucket: BucketAddress) -> None:
     with pytest.raises(AccessError, match="the bucket does not exist"):
-        list(S3ListingStore(BucketAddress(bucket.endpoint, "no-such-bucket")).listed("a/"))
+        list(S3ListingStore(BucketAddress(bucket.endpoint, "no-such-bucket")).list_objects("a/"))
     (port,) = free_ports(1)
     with pytest.raises(UnreachableError, match="the object store does not answer"):
-        list(S3ListingStore(BucketAddress(f"http://127.0.0.1:{port}", bucket.bucket), 0.5).listed("a/"))
+        list(S3ListingStore(BucketAddress(f"http://127.0.0.1:{port}", bucket.bucket), 0.5).list_objects("a/"))

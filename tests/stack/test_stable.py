@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from effectively_once.epoch.recorded import collect, recorded
+from effectively_once.epoch.recorded import add_recorded, collect
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.objects import Absent, Found, Get, Put
 from effectively_once.pipeline.recorded_step import RecordedStep
@@ -23,7 +23,7 @@ from tests.stack.record_step import ADDS, EPOCH, LAYOUT, ROWS, SHARD, by
 pytestmark = pytest.mark.stack
 
 CHECKOUT = Path(__file__).parents[2]
-KEY, ENDED_S = LAYOUT.recorded("signed", EPOCH, SHARD), 30.0
+KEY, ENDED_S = LAYOUT.step_record("signed", EPOCH, SHARD), 30.0
 
 
 def test_attempts_that_run_the_code_at_once_all_return_the_winners_answer(store: S3ObjectStore) -> None:
@@ -44,7 +44,7 @@ def _raced(store: S3ObjectStore, epoch: int, name: str, together: threading.Barr
         return pa.table({"by": [name] * rows.num_rows})
 
     step = RecordedStep("signed", answer, ADDS)
-    added, another = recorded(step, store, LAYOUT, epoch=epoch, shard=SHARD, rows=ROWS)
+    added, another = add_recorded(step, store, LAYOUT, epoch=epoch, shard=SHARD, rows=ROWS)
     (one,) = set(added["by"].to_pylist())
     return one, another
 
@@ -73,10 +73,10 @@ def test_what_a_large_step_gave_comes_back_whole(store: S3ObjectStore) -> None:
     number = 100_000
     rows = pa.table({"id": [f"id-{n}" for n in range(number)]})
     step = RecordedStep("signed", lambda _: pa.table({"by": [os.urandom(40).hex() for _ in range(number)]}), ADDS)
-    first = recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=rows)
-    assert recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=rows) == (first[0], True)
+    first = add_recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=rows)
+    assert add_recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=rows) == (first[0], True)
     with pytest.raises(SinkError, match="id differ in content or order"):
-        recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=rows.take(list(reversed(range(number)))))
+        add_recorded(step, store, LAYOUT, epoch=EPOCH, shard=SHARD, rows=rows.take(list(reversed(range(number)))))
 
 
 def test_a_record_that_was_cut_off_is_refused(store: S3ObjectStore, tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_what_was_collected_is_gone(store: S3ObjectStore) -> None:
     step = RecordedStep("signed", lambda rows: pa.table({"by": ["x"] * rows.num_rows}), ADDS)
     for epoch in (2, 3):
         for shard in (0, 1):
-            recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=ROWS)
+            add_recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=ROWS)
     collect(["signed"], store, LAYOUT, epoch=2, shards=4)
     assert list(store.names(f"{LAYOUT.pipeline}/recorded/")) == [
-        LAYOUT.recorded("signed", 3, shard) for shard in (0, 1)
+        LAYOUT.step_record("signed", 3, shard) for shard in (0, 1)
     ]
 
 

@@ -39,13 +39,13 @@ def test_each_question_hears_what_came_since_the_one_before(stack: EmbeddedStack
 
     heard = Statements(stack.endpoints.kafka_bootstrap, name, ["gate"], 15.0)
     read: Ranges = {name: {"0": (0, 7)}}
-    assert heard.passed(read) == {}
+    assert heard.take_passed(read) == {}
     say(said(10, 5), b"no statement", said(20, 9))
-    assert heard.passed(read) == {"gate": 10}
-    assert heard.passed(read) == {}
+    assert heard.take_passed(read) == {"gate": 10}
+    assert heard.take_passed(read) == {}
     say(said(30, 7))
-    assert heard.passed(read) == {"gate": 30}
-    assert heard.passed({name: {"0": (0, 9)}}) == {}, "an earlier time that is covered later tells nothing"
+    assert heard.take_passed(read) == {"gate": 30}
+    assert heard.take_passed({name: {"0": (0, 9)}}) == {}, "an earlier time that is covered later tells nothing"
     heard.close()
 
 
@@ -66,11 +66,11 @@ def test_the_workload_writes_down_when_the_broker_had_a_word(stack: EmbeddedStac
 
     wait_for("the answers", 30, answered)
     assert {line["source"] for line in lines if "delivered_at" in line} == {*GATEWAYS}
-    assert heard.passed({name: {"0": (0, 7)}}) == dict.fromkeys(GATEWAYS, 5_000)
+    assert heard.take_passed({name: {"0": (0, 7)}}) == dict.fromkeys(GATEWAYS, 5_000)
     heard.close()
 
 
 def test_a_broker_that_does_not_answer_holds_time_and_stops_nobody() -> None:
     heard = Statements("127.0.0.1:1", "events", ["gate"], 0.5)
-    assert heard.passed({}) == {}
+    assert heard.take_passed({}) == {}
     heard.close()

@@ -23,7 +23,7 @@ from effectively_once.operate.inspect.inspection_text import lines
 from effectively_once.operate.inspect.inspector import Inspector
 from effectively_once.operate.inspect.start_check import start_check
 from effectively_once.pipeline.job import Job, job_of
-from effectively_once.pipeline.settings import unchanged
+from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.store.object_store import S3ObjectStore
 
 WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _inspect(job: Job, given: argparse.Namespace) -> int:
     found = Inspector(job, os.environ.get(WHEEL_DIGEST)).look(deep=given.deep)
-    for line in [json.dumps(found.told(), indent=2)] if given.json else lines(found):
+    for line in [json.dumps(found.as_json(), indent=2)] if given.json else lines(found):
         _say(line)
     return found.exit_code
 
@@ -81,7 +81,7 @@ def _restore(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place, layout = place_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
     store = S3ObjectStore(settings.bucket)
-    head = restore(place, store, layout, lambda head: unchanged(head.settings, job.bound, str(place)), _say)
+    head = restore(place, store, layout, lambda head: refuse_changed(head.settings, job.bound, str(place)), _say)
     declared = f", epoch {head.declared.epoch} is declared" if head.declared else ""
     _say(f"restored: epoch {head.last_recorded} is the last recorded{declared}")
     check = start_check(job, store, os.environ.get(WHEEL_DIGEST))

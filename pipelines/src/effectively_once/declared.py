@@ -67,7 +67,7 @@ def require(declaration: object, **kinds: Kind) -> None:
     """
     for name, kind in kinds.items():
         value = getattr(declaration, name)
-        refuse_other(named(declaration), name, value, kind)
+        refuse_other(name_declaration(declaration), name, value, kind)
         if isinstance(value, list):
             object.__setattr__(declaration, name, tuple(value))
 
@@ -88,7 +88,7 @@ def refuse_other(where: str, name: str, value: object, kind: Kind) -> None:
         )
 
 
-def named(declaration: object) -> str:
+def name_declaration(declaration: object) -> str:
     """Name a declaration by its class and, where it has one, its name."""
     name = getattr(declaration, "name", None)
     return f"{type(declaration).__name__} {name!r}" if isinstance(name, str) else type(declaration).__name__

@@ -177,7 +177,7 @@ def refusal(error: KafkaError, bootstrap: str, what: str, client: Any = None) ->
     if client is not None:
         client.poll(0)
     before, when = _refused.get(bootstrap, ("", -FRESH_S))
-    said = _refused_by(error) or (before if time.monotonic() - when < FRESH_S else "")
+    said = _refusal_of(error) or (before if time.monotonic() - when < FRESH_S else "")
     if not said:
         return None
     try:
@@ -203,11 +203,11 @@ def name_failed_disk(said: str, bootstrap: str) -> UnreachableError:
 
 
 def _remember(bootstrap: str, error: KafkaError) -> None:
-    if said := _refused_by(error):
+    if said := _refusal_of(error):
         _refused[bootstrap] = said, time.monotonic()
 
 
-def _refused_by(error: KafkaError) -> str:
+def _refusal_of(error: KafkaError) -> str:
     """Return what the broker does that no patience mends, empty where one may ask again."""
     name: str = error.name()
     if name == "_SSL" and not _REFUSED_HANDSHAKE.search(error.str()):

@@ -32,22 +32,22 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
     return wide(column).combine_chunks()
 
 
-def taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+def take(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     """Return rows of a table in a given order, each at most once or each at least once."""
-    return pa.table([_taken(column, rows) for column in table.columns], schema=table.schema)
+    return pa.table([_take(column, rows) for column in table.columns], schema=table.schema)
 
 
-def ordered(table: pa.Table, by: Sequence[str]) -> pa.Table:
+def sort(table: pa.Table, by: Sequence[str]) -> pa.Table:
     """Return a table in ascending order of some columns."""
-    return taken(table, pc.sort_indices(table, [(name, "ascending") for name in by]).to_numpy())
+    return take(table, pc.sort_indices(table, [(name, "ascending") for name in by]).to_numpy())
 
 
-def divided(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def divide(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Return a column as one of offsets of 32 bits, `kind`, in as many arrays as it needs."""
-    return column if column.type == kind else _taken(column, np.arange(len(column)), kind)
+    return column if column.type == kind else _take(column, np.arange(len(column)), kind)
 
 
-def _taken(column: pa.ChunkedArray, rows: NDArray[np.int64], kind: pa.DataType | None = None) -> pa.ChunkedArray:
+def _take(column: pa.ChunkedArray, rows: NDArray[np.int64], kind: pa.DataType | None = None) -> pa.ChunkedArray:
     times = 1 if len(rows) <= len(column) else int(np.bincount(rows).max())
     values, kind = wide(column, times).combine_chunks(), kind or column.type
     if values.type == kind:

@@ -88,7 +88,7 @@ class KafkaRecord:
         require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(_MOMENT))
         for name in ("value", "key"):
             try:
-                _encoded(getattr(self, name))
+                _encode(getattr(self, name))
             except (TypeError, ValueError) as error:
                 raise SettingsError(
                     f"{name} has no form that could be sent: {error}", "KafkaRecord", "Correct it, or give it as bytes."
@@ -163,7 +163,7 @@ class Trial:
         """
         records = [value if isinstance(value, KafkaRecord) else KafkaRecord(value) for value in values]
         sent = [
-            (_encoded(one.key), _encoded(one.value), "trial", 0, offset, one.timestamp, 0)
+            (_encode(one.key), _encode(one.value), "trial", 0, offset, one.timestamp, 0)
             for offset, one in enumerate(records, self._offset)
         ]
         first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
@@ -204,11 +204,11 @@ class Trial:
         pipeline, number = self._pipeline, declaration.epoch
         task = EpochTask(pipeline, self._settings, declaration, 1, "trial", self._before(number))
         frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
-        timely = rows.timely(pipeline, rows.judged(pipeline, frame), self._windows, declaration.watermark_ms)
-        whole = self._one_a_record(_typed(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
+        timely = rows.timely(pipeline, rows.judge(pipeline, frame), self._windows, declaration.watermark_ms)
+        whole = self._one_a_record(_cast(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
         told = [
             pa.Table.from_batches(
-                epoch.deduplicated(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
+                epoch.deduplicate(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
             )
             for shard in range(self._shards)
         ]
@@ -218,7 +218,7 @@ class Trial:
             owner = pa.array([zlib.crc32((key or "").encode()) % self._shards for key in keys])
             told = [
                 pa.Table.from_batches(
-                    epoch.aggregated(
+                    epoch.merge_partials(
                         self._step(task, "windows", shard), between.filter(pc.equal(owner, shard)).to_batches()
                     ),
                     epoch.between(pipeline),
@@ -249,16 +249,16 @@ class Trial:
         """Return the live deltas of epochs before one."""
         return {
             kind: {shard: [delta for delta in named if delta.epoch < number] for shard, named in by_shard.items()}
-            for kind, by_shard in self._live.named().items()
+            for kind, by_shard in self._live.list_named().items()
         }
 
     def _step(self, task: EpochTask, step: str, shard: int) -> ShardStep:
-        def opened(name: str, shard: int, _: Callable[[str], None]) -> _Sink:
-            return _Sink(lambda number, content: self._published(name, shard, number, content))
+        def open_sink(name: str, shard: int, _: Callable[[str], None]) -> _Sink:
+            return _Sink(lambda number, content: self._publish(name, shard, number, content))
 
-        return ShardStep(task, step, shard, 0, store=self._store, opened=opened)
+        return ShardStep(task, step, shard, 0, store=self._store, opened=open_sink)
 
-    def _published(self, name: str, shard: int, number: int, content: Any) -> tuple[Rows, Published]:
+    def _publish(self, name: str, shard: int, number: int, content: Any) -> tuple[Rows, Published]:
         if isinstance(content, pa.Table):
             ours = Rows(rows=content.num_rows, digest=digest.of_rows_in(content))
         else:
@@ -311,7 +311,7 @@ def trial_session() -> SparkSession:
     return builder.getOrCreate()
 
 
-def _typed(whole: pa.Table, pipeline: Pipeline) -> pa.Table:
+def _cast(whole: pa.Table, pipeline: Pipeline) -> pa.Table:
     """Return the rows as a driver's session gives them: times in UTC, whatever this session's zone is."""
     shape = rows.empty(pipeline).schema
     return pa.table({column.name: whole[column.name].cast(column.type) for column in shape})
@@ -330,7 +330,7 @@ def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:
     return batches
 
 
-def _encoded(value: Value) -> bytes | None:
+def _encode(value: Value) -> bytes | None:
     if isinstance(value, Mapping):
         return orjson.dumps(value)
     return value.encode() if isinstance(value, str) else value

@@ -31,7 +31,7 @@ from effectively_once.driver.session import session
 from effectively_once.ledger.hashes import of_ids
 from effectively_once.pipeline.settings import PipelineSettings, load
 from effectively_once.progress import announce
-from effectively_once.sinks.kafka import COMMIT_TIMEOUT_S, MARK_KEY, Failure, ShardSink, flushed, produced
+from effectively_once.sinks.kafka import COMMIT_TIMEOUT_S, MARK_KEY, Failure, ShardSink, flush, produce
 from effectively_once.sinks.kafka_shard import Record, Row, ShardAddress
 from effectively_once.sinks.publish import Committed, Mark
 from effectively_once.state.catalog import keys
@@ -100,7 +100,7 @@ class Dribbling(ShardSink):
         failures: list[Failure] = []
         producer.begin_transaction()
         while group := list(islice(left, GROUP)):
-            if not produced(producer, self.address.shard, group, failures) or not flushed(producer) or failures:
+            if not produce(producer, self.address.shard, group, failures) or not flush(producer) or failures:
                 raise OSError(f"{self.address}: the broker does not take rows {failures[:1]}")
         producer.commit_transaction(COMMIT_TIMEOUT_S)
 

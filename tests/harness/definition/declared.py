@@ -22,7 +22,7 @@ import orjson
 from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
 from effectively_once.driver.version import package_digests
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
-from effectively_once.pipeline.job import imported
+from effectively_once.pipeline.job import import_pipeline
 from effectively_once.pipeline.sinks import Destination
 from effectively_once.pipeline.windows import WINDOW_START
 from tests.harness.checkers.aggregated import HOWS, WHOLE, Value
@@ -152,7 +152,7 @@ def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> It
         )
         for one in source
     ]
-    judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
+    judged = rows.judge(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
     values = {(one["topic"], one["partition"], one["offset"]): _as_dead_letter(_bytes(one["value"])) for one in source}
     for row in judged.to_pylist():
         place = tuple(row.pop(name) for name in COORDINATES.names)
@@ -176,7 +176,7 @@ def _bytes(text: str | None) -> bytes | None:
 def main(arguments: Sequence[str]) -> int:
     """Do what the command line says; errors are for the process that asked, on the last line of the error output."""
     what, job, *paths = arguments
-    pipeline = imported(job)
+    pipeline = import_pipeline(job)
     if what == "declaration":
         sys.stdout.write(orjson.dumps(describe(pipeline)).decode() + "\n")
         return 0

@@ -73,7 +73,7 @@ def test_an_id_in_flight_is_a_duplicate_until_it_is_stored_and_its_replay_is_non
     assert aggregator.transaction(made(4, "a"), 0) == Refusal((0, 4), 0, "a", "duplicate")
     assert [one.transaction.place for one in aggregator.due(DEADLINE_MS)] == [(0, 0)]
     assert isinstance(aggregator.transaction(made(5, "a"), 20), Refusal), "decided and not stored is in flight"
-    aggregator.stored("a")
+    aggregator.forget_stored("a")
     assert len(aggregator) == 0
     assert aggregator.transaction(made(6, "a"), 20) is None, "from here on the store knows it"
 
@@ -81,7 +81,7 @@ def test_an_id_in_flight_is_a_duplicate_until_it_is_stored_and_its_replay_is_non
 def test_what_nobody_waits_for_is_nothing(aggregator: Aggregator) -> None:
     aggregator.transaction(made(0), 0)
     assert aggregator.score(Score((0, 0), "astrology", 99), 0) is None
-    aggregator.refused((0, 1))
+    aggregator.note_refused((0, 1))
     aggregator.score(Score((0, 1), "count", 9), 0)
     assert aggregator.late == 1
     (decision,) = aggregator.due(DEADLINE_MS)
@@ -141,12 +141,12 @@ def test_offsets_never_pass_what_is_not_stored(reads: list[tuple[int, bool]], rn
     for partition, store in reads:
         place = (partition, ends[partition])
         ends[partition] += 1
-        outstanding.read(place)
+        outstanding.note_read(place)
         left.add(place)
         if store:
             done = rng.choice(sorted(left))
             left.discard(done)
-            outstanding.stored(done)
+            outstanding.note_stored(done)
         assert len(outstanding) == len(left)
         for number, offset in outstanding.offsets().items():
             assert offset == min((one for at, one in left if at == number), default=ends[number])

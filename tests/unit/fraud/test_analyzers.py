@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once_jobs.fraud.analyzers import ANALYZERS, MOST, Analyzer, average, count, proximity
-from effectively_once_jobs.fraud.transaction import AHEAD_MS, Refusal, Transaction, parsed
+from effectively_once_jobs.fraud.transaction import AHEAD_MS, Refusal, Transaction, parse
 from tests.harness.fraud import truth
 
 NOW_MS, WINDOW_MS = 1_800_000_000_000, 1_000
@@ -119,7 +119,7 @@ def test_an_analyzer_forgets_what_is_a_window_back() -> None:
     ],
 )
 def test_what_is_no_transaction_gets_its_reason(changes: dict[str, Any], reason: str) -> None:
-    found = parsed(orjson.dumps({**GOOD, **changes}), (1, 2), NOW_MS)
+    found = parse(orjson.dumps({**GOOD, **changes}), (1, 2), NOW_MS)
     assert isinstance(found, Refusal)
     assert (found.reason, found.place, found.arrived_ms) == (reason, (1, 2), NOW_MS)
     assert found.id == (None if reason == "bad_id" else "t1"), "an id that could be asked for is kept"
@@ -127,17 +127,17 @@ def test_what_is_no_transaction_gets_its_reason(changes: dict[str, Any], reason:
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b"7", b'"t"', b'{"id": NaN}', b"\xff"])
 def test_what_is_no_json_object_is_refused(value: bytes | None) -> None:
-    assert parsed(value, (0, 0), NOW_MS) == Refusal((0, 0), NOW_MS, None, "not_json")
+    assert parse(value, (0, 0), NOW_MS) == Refusal((0, 0), NOW_MS, None, "not_json")
 
 
 def test_a_transaction_on_the_boundaries_is_one() -> None:
     for changes in ({"amount_cents": 1}, {"event_time_ms": NOW_MS + AHEAD_MS}, {"x_m": -(10**8)}, {"more": [1]}):
-        assert isinstance(parsed(orjson.dumps({**GOOD, **changes}), (0, 0), NOW_MS), Transaction)
+        assert isinstance(parse(orjson.dumps({**GOOD, **changes}), (0, 0), NOW_MS), Transaction)
 
 
 @given(st.binary(max_size=80))
 def test_no_bytes_break_the_reader(value: bytes) -> None:
-    assert isinstance(parsed(value, (0, 0), NOW_MS), Refusal)
+    assert isinstance(parse(value, (0, 0), NOW_MS), Refusal)
 
 
 @pytest.mark.parametrize(("windows", "same"), [(1, False), (2, True)])

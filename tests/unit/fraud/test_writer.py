@@ -123,7 +123,7 @@ def test_a_defect_ends_the_writer_and_is_not_taken_for_a_store_that_is_down() ->
 class Decisions:
     """What the presenter looks into."""
 
-    def found(self, id_: str) -> dict[str, Any] | None:
+    def find(self, id_: str) -> dict[str, Any] | None:
         if id_ == "down":
             raise StoreDownError("gone")
         known = {"t1": {"id": "t1", "outcome": "approved"}, "t2": {"id": "t2", "reason": "ahead"}}

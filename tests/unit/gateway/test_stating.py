@@ -69,7 +69,7 @@ def test_it_says_up_to_where_everything_lies_that_it_sent(one: Stating) -> None:
     one.step(client, caught_up=True)
     assert client.last == Statement(source="gate", time_ms=90_000, offsets={"0": 5, "1": 0})
     client.answers[0](None)
-    one.acknowledged(record(at), At((1, 7)))
+    one.note_acknowledged(record(at), At((1, 7)))
     one.step(client, caught_up=True)
     assert client.last == Statement(source="gate", time_ms=NOW_MS, offsets={"0": 5, "1": 8})
 
@@ -78,7 +78,7 @@ def test_it_says_nothing_before_all_is_acknowledged_that_an_earlier_opening_left
     client = Client()
     one.step(client, caught_up=False)
     assert not client.sent
-    one.acknowledged(record(1, "before"), At((0, 40)))
+    one.note_acknowledged(record(1, "before"), At((0, 40)))
     one.step(client, caught_up=True)
     assert client.last == Statement(source="gate", time_ms=NOW_MS, offsets={"0": 41, "1": 0})
 

@@ -126,7 +126,7 @@ class GatewayWorld:
     def _epoch(self) -> None:
         read = {"events": {str(partition): (0, end) for partition, end in enumerate(self._read)}}
         before, words = {**self._times}, self._words
-        self._times |= self._pending.passed(read)
+        self._times |= self._pending.take_passed(read)
         self._words = {**self._pending.latest}
         times = {name: self._times.get(name) for name in GATEWAYS}
         gone = self._silence.hear(

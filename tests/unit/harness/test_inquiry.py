@@ -169,7 +169,7 @@ def test_the_metric_is_read_where_the_product_serves_it() -> None:
     assert read_metric(os.getpid()) is None, "nothing is published yet"
     clock = Clock(sources={"north": 5}, released=("north",))
     record = record_of(declaration(4), generation=3).model_copy(update={"clock": clock})
-    metrics.published(record, {"total": 1}, repeat=False)
+    metrics.count_epoch(record, {"total": 1}, repeat=False)
     read = read_metric(os.getpid())
     assert read is not None
     assert read[1:] == (4, 1)

@@ -58,7 +58,7 @@ def metrics_port() -> int:
     metrics.serve(ANY_PORT)
     clock = Clock(sources={"north": 5}, released=("north",))
     record = record_of(declaration(4), generation=3).model_copy(update={"clock": clock})
-    metrics.published(record, {"total": 1}, repeat=False)
+    metrics.count_epoch(record, {"total": 1}, repeat=False)
     (port,) = ports() - before
     return port
 

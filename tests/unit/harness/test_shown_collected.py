@@ -17,7 +17,7 @@ from tests.harness.evidence import EvidenceError, Pin
 from tests.harness.run_directory import RunDirectory
 from tests.unit.ledger.memory_store import MemoryStore
 
-KEY = Layout("p").shown(3, 0, 2)
+KEY = Layout("p").shown_rows(3, 0, 2)
 
 
 @pytest.fixture

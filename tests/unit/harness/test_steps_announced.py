@@ -45,8 +45,8 @@ def test_every_planned_step_is_announced(tmp_path: Path, monkeypatch: pytest.Mon
     def step(name: str) -> ShardStep:
         return ShardStep(task, name, 0, 0, store=MemoryStore(), opened=lambda _, __, told: _Told(told))
 
-    passed = list(epoch.deduplicated(step("dedup"), empty(pipeline).to_batches()))
-    list(epoch.aggregated(step("windows"), passed))
+    passed = list(epoch.deduplicate(step("dedup"), empty(pipeline).to_batches()))
+    list(epoch.merge_partials(step("windows"), passed))
     told = {(line["step"], line["sink"]) for line in map(json.loads, events.read_text().splitlines())}
     assert set(STEPS) - told == set()
 

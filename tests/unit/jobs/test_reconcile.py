@@ -17,7 +17,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.job import Job
 from effectively_once_jobs import system_usage, user_counts
 from effectively_once_jobs.reconcile.difference import Cell, lines, total
-from effectively_once_jobs.reconcile.run import countable, ended, held
+from effectively_once_jobs.reconcile.run import countable, held_ranges, require_ended
 from tests.settings import pipeline_settings
 
 COUNTS = user_counts.pipeline.windows[0]
@@ -92,25 +92,25 @@ def head(last: Declaration | None, declared: Declaration | None = None) -> Head:
 
 
 def test_a_stream_that_has_stopped_in_order_is_held_up_to_its_last_epoch() -> None:
-    last, watermark_ms = ended(head(declaration()), LAYOUT)
+    last, watermark_ms = require_ended(head(declaration()), LAYOUT)
     assert watermark_ms == 77
-    assert held({"0": 0, "1": 0}, last, "events", None) == {"0": (0, 9), "1": (0, 5)}
+    assert held_ranges({"0": 0, "1": 0}, last, "events", None) == {"0": (0, 9), "1": (0, 5)}
 
 
 def test_a_stream_that_is_at_work_or_has_closed_nothing_is_refused() -> None:
     with pytest.raises(ChainError, match="epoch 4 is declared and not recorded: the stream is at work"):
-        ended(head(declaration(), declaration(epoch=4)), LAYOUT)
+        require_ended(head(declaration(), declaration(epoch=4)), LAYOUT)
     for nothing in (head(None), head(declaration(watermark_ms=None))):
         with pytest.raises(ChainError, match="has closed no window yet"):
-            ended(nothing, LAYOUT)
+            require_ended(nothing, LAYOUT)
 
 
 def test_a_topic_that_lost_its_first_records_needs_a_first_window() -> None:
-    last, _ = ended(head(declaration()), LAYOUT)
+    last, _ = require_ended(head(declaration()), LAYOUT)
     with pytest.raises(SourceError, match=r"lost its records below offsets .*'0': 2.*--since MS"):
-        held({"0": 2, "1": 0}, last, "events", None)
+        held_ranges({"0": 2, "1": 0}, last, "events", None)
     # Of a partition that lost all that was read of it nothing is read.
-    assert held({"0": 2, "1": 8}, last, "events", 60_000) == {"0": (2, 9), "1": (5, 5)}
+    assert held_ranges({"0": 2, "1": 8}, last, "events", 60_000) == {"0": (2, 9), "1": (5, 5)}
 
 
 def test_too_many_of_one_key_do_not_make_up_for_too_few_of_another() -> None:

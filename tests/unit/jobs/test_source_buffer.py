@@ -24,13 +24,13 @@ class Buffering(RuleBasedStateMachine):
     def arrives(self, partition: int, skipped: int) -> None:
         # Offsets of a partition may have gaps: markers of transactions.
         place = (partition, self.ends[partition] + skipped)
-        self.buffer.arrived(place, f"event {place}")
+        self.buffer.take_in(place, f"event {place}")
         self.ends[partition] = place[1] + 1
         self.waiting.add(place)
 
     @rule(most=st.integers(1, 5))
     def is_given_out(self, most: int) -> None:
-        given = self.buffer.given_out(most)
+        given = self.buffer.give_out(most)
         assert len(given) == min(most, len(self.waiting))
         for place, content in given:
             assert content == f"event {place}"
@@ -43,23 +43,23 @@ class Buffering(RuleBasedStateMachine):
         place = data.draw(st.sampled_from(sorted(self.under_way)))
         self.under_way.remove(place)
         if successful:
-            self.buffer.acknowledged(place)
+            self.buffer.acknowledge(place)
             self.done.add(place)
         else:
-            self.buffer.failed(place)
+            self.buffer.keep_failed(place)
             self.waiting.add(place)
 
     @precondition(lambda self: self.done)
     @rule(data=st.data())
     def fails_after_all(self, data: st.DataObject) -> None:
         # Of an emission that had timed out before its replay was acknowledged: it is done with.
-        self.buffer.failed(data.draw(st.sampled_from(sorted(self.done))))
+        self.buffer.keep_failed(data.draw(st.sampled_from(sorted(self.done))))
 
     @invariant()
     def nothing_is_forgotten(self) -> None:
         kept = self.waiting | self.under_way
         assert len(self.buffer) == len(kept)
-        for partition, begin in self.buffer.committed().items():
+        for partition, begin in self.buffer.offsets_to_commit().items():
             # A successor would read everything that is kept, and begin no earlier than it has to.
             assert begin == min((offset for at, offset in kept if at == partition), default=self.ends[partition])
 
@@ -70,18 +70,18 @@ TestBuffering = Buffering.TestCase
 def test_what_failed_is_given_out_before_what_is_new() -> None:
     buffer = SourceBuffer[str]()
     for offset in range(4):
-        buffer.arrived((0, offset), str(offset))
-    assert [content for _, content in buffer.given_out(3)] == ["0", "1", "2"]
-    buffer.failed((0, 1))
-    buffer.acknowledged((0, 0))
-    buffer.acknowledged((0, 2))
-    assert [content for _, content in buffer.given_out(3)] == ["1", "3"]
+        buffer.take_in((0, offset), str(offset))
+    assert [content for _, content in buffer.give_out(3)] == ["0", "1", "2"]
+    buffer.keep_failed((0, 1))
+    buffer.acknowledge((0, 0))
+    buffer.acknowledge((0, 2))
+    assert [content for _, content in buffer.give_out(3)] == ["1", "3"]
     assert buffer.replayed == 1
-    assert buffer.committed() == {0: 1}
+    assert buffer.offsets_to_commit() == {0: 1}
 
 
 def test_an_offset_that_was_read_before_is_refused() -> None:
     buffer = SourceBuffer[str]()
-    buffer.arrived((0, 3), "3")
+    buffer.take_in((0, 3), "3")
     with pytest.raises(ValueError, match="offset 3 of partition 0 has arrived before"):
-        buffer.arrived((0, 3), "3")
+        buffer.take_in((0, 3), "3")

@@ -17,9 +17,9 @@ from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.objects import Delete, Lost, Put, Refused, Written
-from effectively_once_jobs.system_usage import components, declared, in_batches, usage
+from effectively_once_jobs.system_usage import components, declare, in_batches, usage
 from effectively_once_jobs.system_usage.acknowledger import Acknowledger, Report
-from effectively_once_jobs.system_usage.look_up import looked_up
+from effectively_once_jobs.system_usage.look_up import look_up_rows
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE, UsageSettings, load
 from effectively_once_jobs.system_usage.store import LookUpError
 
@@ -70,12 +70,12 @@ def through(rows: pa.Table, store: Any) -> tuple[dict[int, bool], int]:
     """Send rows through both components; how each event ended, and how many are still under way."""
     acknowledger = Acknowledger[int](5.0)
     for root in rows["root"].to_pylist():
-        acknowledger.emitted(root, root, 0.0)
+        acknowledger.track(root, root, 0.0)
     ended = {}
-    for between in components.analyzed(rows, store, components.numbers):
-        for end in components.counted(between, store, WINDOW_MS):
+    for between in components.analyze(rows, store, components.numbers):
+        for end in components.count_rows(between, store, WINDOW_MS):
             for row in end.to_pylist():
-                if (told := acknowledger.reported(Report(row["root"], row["tuple"], row["report"]))) is not None:
+                if (told := acknowledger.take_report(Report(row["root"], row["tuple"], row["report"]))) is not None:
                     ended[told[0]] = told[1]
     return ended, len(acknowledger)
 
@@ -91,7 +91,7 @@ def test_portions_are_the_rows_in_their_order(number: int, size: int) -> None:
 def test_what_a_portion_adds_is_counted_by_window() -> None:
     rows = usage.with_answers(events(130), {f"i{n}": n in (0, 59, 60, 129) for n in range(100)})
     # i129 is not known, so it is no fraud.
-    assert usage.added(rows, WINDOW_MS) == [
+    assert usage.add_up(rows, WINDOW_MS) == [
         ("payments", 0, 60, 2),
         ("payments", 60_000, 60, 1),
         ("payments", 120_000, 10, 0),
@@ -125,21 +125,21 @@ def test_a_portion_that_fails_at_either_component_fails_its_events_and_no_others
 def test_tuples_that_get_lost_between_the_components_leave_their_events_under_way() -> None:
     acknowledger, rows = Acknowledger[int](5.0), events(3)
     for root in (1, 2, 3):
-        acknowledger.emitted(root, root, 0.0)
-    for between in components.analyzed(rows, Store(), components.numbers):  # type: ignore[arg-type]
+        acknowledger.track(root, root, 0.0)
+    for between in components.analyze(rows, Store(), components.numbers):  # type: ignore[arg-type]
         for row in between.to_pylist():
             if row["report"] is not None:
-                assert acknowledger.reported(Report(row["root"], row["tuple"], row["report"])) is None
-    assert acknowledger.timed_out(5.0) == [1, 2, 3]
+                assert acknowledger.take_report(Report(row["root"], row["tuple"], row["report"])) is None
+    assert acknowledger.time_out(5.0) == [1, 2, 3]
 
 
 def test_without_a_result_store_the_look_up_says_what_to_do() -> None:
     with pytest.raises(SettingsError, match=r"python -m effectively_once_jobs\.system_usage"):
-        looked_up(None, "usage", events(1))
+        look_up_rows(None, "usage", events(1))
 
 
 def test_the_declaration_has_both_counts_and_a_row_an_event() -> None:
-    pipeline = declared("postgresql://h:1/d", "usage")
+    pipeline = declare("postgresql://h:1/d", "usage")
     assert pipeline.tables["counted"].schema.names == list(usage.COUNTED)
     assert pipeline.tables["usage"].schema.names == list(usage.USAGE)
     assert pipeline.kafka_sinks == ("dead_letter",)
@@ -192,13 +192,13 @@ class Answering:
 @pytest.mark.parametrize(("answer", "processed"), [(Written("e"), True), (Refused(), False), (Lost(), False)])
 def test_a_batch_is_processed_only_by_who_noted_it_first(answer: Any, processed: bool) -> None:
     store = Answering(answer)
-    assert in_batches.begun(store, "usage", 3) is processed  # type: ignore[arg-type]
+    assert in_batches.note_begun(store, "usage", 3) is processed  # type: ignore[arg-type]
     assert store.asked == [Put("usage/begun/000000003", b"", None)]
 
 
 def test_old_notes_are_deleted() -> None:
     store = Answering(Written("e"))
-    in_batches.begun(store, "usage", 103)  # type: ignore[arg-type]
+    in_batches.note_begun(store, "usage", 103)  # type: ignore[arg-type]
     assert store.asked[1] == Delete("usage/begun/000000003")
 
 
@@ -221,7 +221,7 @@ class Processed:
 @pytest.mark.parametrize(("told", "sums"), [((), (0, 0)), (((3, 1), (4, 0)), (7, 1))])
 def test_what_tasks_counted_is_taken_by_arrow(told: tuple[tuple[int, int], ...], sums: tuple[int, int]) -> None:
     settings = UsageSettings.model_validate(SETTINGS)
-    assert in_batches.processed(settings, Processed(*told)) == sums
+    assert in_batches.process(settings, Processed(*told)) == sums
 
 
 def test_rows_that_spark_collects_end_with_their_socket_and_arrow_does_not() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from effectively_once.errors import CheckpointError, StaleDriverError
 from effectively_once_jobs.two_ways.memory import Delta, Memory
 from effectively_once_jobs.two_ways.notes import EVERY, Notes
-from effectively_once_jobs.two_ways.running import MODULUS, Record, advanced, passed_on
+from effectively_once_jobs.two_ways.running import MODULUS, Record, advance, pass_on
 from effectively_once_jobs.two_ways.stage import NOTED, PASSED_ON, TAKEN, Kept, Stage
 from tests.unit.library.listed_store import ListedStore
 
@@ -169,7 +169,7 @@ class NotesFirst(Stage):
         records = self.source.read()
         new = self.memory.new(records)
         if new:
-            found, delta = self.memory.taken(new)
+            found, delta = self.memory.take(new)
             self.notes.keep(delta)
             self.memory.fold(delta)
             self.at(NOTED, len(new), 0)
@@ -186,7 +186,7 @@ class CommitsFirst(Stage):
         new = self.memory.new(records)
         self.source.commit()
         if new:
-            found, delta = self.memory.taken(new)
+            found, delta = self.memory.take(new)
             self.pass_on(found)
             self.at(PASSED_ON, len(new), 0)
             self.notes.keep(delta)
@@ -226,7 +226,7 @@ def test_notes_are_written_as_one_and_a_start_reads_few_objects() -> None:
     bucket, memory = ListedStore(), Memory()
     notes = Notes(bucket, "p", 0)
     for record in sent(3 * EVERY + 5):
-        _, delta = memory.taken([record])
+        _, delta = memory.take([record])
         notes.keep(delta)
         memory.fold(delta)
         notes.tidy(memory)
@@ -257,7 +257,7 @@ def test_a_note_that_is_not_listed_is_missed(number: int) -> None:
     bucket, memory = ListedStore(), Memory()
     notes = Notes(bucket, "p", 0)
     for record in sent(3 if number < 3 else EVERY + 3):
-        _, delta = memory.taken([record])
+        _, delta = memory.take([record])
         notes.keep(delta)
         memory.fold(delta)
         notes.tidy(memory)
@@ -268,8 +268,8 @@ def test_a_note_that_is_not_listed_is_missed(number: int) -> None:
 
 def test_records_keep_their_form_between_operators() -> None:
     record = Record("a", "u", 5, 17)
-    assert Record.decoded(record.encoded()) == record
-    assert Record.decoded(b'{"id":"a","user":"u","event_time_ms":5,"payload":"17","crc":1}') == record
+    assert Record.decode(record.encode()) == record
+    assert Record.decode(b'{"id":"a","user":"u","event_time_ms":5,"payload":"17","crc":1}') == record
 
 
 @given(st.integers(1, 3), st.data())
@@ -282,9 +282,9 @@ def test_a_record_lost_doubled_or_misplaced_shows_behind_the_last_operator(opera
         "misplaced": [*records[:at], records[at + 1], records[at], *records[at + 2 :]],
     }[data.draw(st.sampled_from(["lost", "doubled", "misplaced"]))]
     for _ in range(operators):
-        damaged, _ = passed_on(damaged, {})
+        damaged, _ = pass_on(damaged, {})
     assert {one.id: one.amount for one in damaged} != truth(records, operators)
 
 
 def test_amounts_stay_below_the_modulus() -> None:
-    assert advanced((1, MODULUS - 1), MODULUS - 1) == ((2, MODULUS - 2), (MODULUS - 1 + MODULUS - 2 + 2) % MODULUS)
+    assert advance((1, MODULUS - 1), MODULUS - 1) == ((2, MODULUS - 2), (MODULUS - 1 + MODULUS - 2 + 2) % MODULUS)

@@ -39,12 +39,12 @@ def batches(records: list[Record], closed: int | None) -> list[pa.RecordBatch]:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """What the table gets."""
     table: list[Record] = []
-    monkeypatch.setattr(query, "shared", lambda *_: SimpleNamespace(write=table.extend))
+    monkeypatch.setattr(query, "shared_table", lambda *_: SimpleNamespace(write=table.extend))
     return table
 
 
 def test_a_whole_input_is_written(written: list[Record]) -> None:
-    (told,) = query._written("postgresql://h:1/d", "p", batches(RECORDS, 3))
+    (told,) = query._write("postgresql://h:1/d", "p", batches(RECORDS, 3))
     assert told.to_pylist() == [{"rows": 3}]
     assert written == RECORDS
 
@@ -52,5 +52,5 @@ def test_a_whole_input_is_written(written: list[Record]) -> None:
 @pytest.mark.parametrize(("came", "closed"), [(3, None), (2, 3), (0, 3), (0, None)])
 def test_nothing_is_written_of_an_input_that_ends_early(written: list[Record], came: int, closed: int | None) -> None:
     with pytest.raises(InputError, match="not whole"):
-        list(query._written("postgresql://h:1/d", "p", batches(RECORDS[:came], closed)))
+        list(query._write("postgresql://h:1/d", "p", batches(RECORDS[:came], closed)))
     assert written == []

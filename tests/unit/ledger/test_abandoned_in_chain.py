@@ -37,11 +37,11 @@ def test_what_follows_an_abandoned_epoch_is_declared_as_it_would_have_been(epoch
     held = _abandoned(store, epochs)
     head = held.head
     assert (head.last_recorded, head.declared, head.tail[-1].is_abandoned) == (epochs, None, True)
-    assert continuity.classified(head, lost.ranges, "here") == "new", "Spark plans the same batch again"
+    assert continuity.classify(head, lost.ranges, "here") == "new", "Spark plans the same batch again"
     assert head.watermark_ms == lost.watermark_ms
     assert head.tail[-1].watermark_ms == lost.previous_watermark_ms
     with pytest.raises(ChainError, match="a gap"):
-        continuity.adjoining(head, ranges(epochs + 1), "here")
+        continuity.require_adjoining(head, ranges(epochs + 1), "here")
     again = lost.model_copy(update={"epoch": epochs + 1})
     assert run(chain.declare(LAYOUT, held, again, None, 0), store).head.declared == again
 
@@ -142,7 +142,7 @@ def test_what_an_abandoned_epoch_was_to_close_is_left_to_the_next_though_it_read
     record = record_of(given_up).model_copy(update={"counts": Counts(), "max_event_time_ms": None})
     head = run(chain.record(LAYOUT, held, record), store).head
     assert (head.tail[-1].watermark_ms, head.watermark_ms) == (lost.previous_watermark_ms, lost.watermark_ms)
-    assert continuity.classified(head, lost.ranges, "here") == "new", (
+    assert continuity.classify(head, lost.ranges, "here") == "new", (
         "Spark plans the same batch again, which closes them"
     )
 
@@ -151,8 +151,8 @@ def test_a_batch_without_records_that_is_recorded_is_skipped() -> None:
     store = MemoryStore()
     held = _idle(store)
     idle = declared_in(held)
-    assert continuity.classified(held.head, idle.ranges, "here") == "declared"
-    assert continuity.classified(run(chain.record(LAYOUT, held, record_of(idle)), store).head, idle.ranges, "here") == (
+    assert continuity.classify(held.head, idle.ranges, "here") == "declared"
+    assert continuity.classify(run(chain.record(LAYOUT, held, record_of(idle)), store).head, idle.ranges, "here") == (
         "recorded"
     )
 

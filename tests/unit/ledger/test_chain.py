@@ -167,7 +167,7 @@ def test_ranges_that_do_not_adjoin_the_chain_are_refused(pinned: Ranges, says: s
     with pytest.raises(ChainError, match=says):
         run(chain.declare(LAYOUT, held, declaration(1, pinned), None, 0), store)
     with pytest.raises(ChainError, match=says):
-        continuity.classified(held.head, pinned, "batch 1")
+        continuity.classify(held.head, pinned, "batch 1")
     assert run(chain.read(LAYOUT), store) == held.head
 
 
@@ -192,11 +192,11 @@ def test_a_partition_that_is_new_begins_at_offset_0() -> None:
 def test_a_batch_is_recorded_declared_or_new() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 3)
-    assert [continuity.classified(held.head, ranges(epoch), "here") for epoch in range(4)] == ["recorded"] * 3 + ["new"]
+    assert [continuity.classify(held.head, ranges(epoch), "here") for epoch in range(4)] == ["recorded"] * 3 + ["new"]
     head = run(chain.declare(LAYOUT, held, declaration(3), None, 0), store).head
-    assert [continuity.classified(head, ranges(epoch), "here") for epoch in (1, 3)] == ["recorded", "declared"]
+    assert [continuity.classify(head, ranges(epoch), "here") for epoch in (1, 3)] == ["recorded", "declared"]
     with pytest.raises(ChainError, match="a batch does not repeat epoch 3, which is declared"):
-        continuity.classified(head, ranges(4), "here")
+        continuity.classify(head, ranges(4), "here")
 
 
 @given(st.integers(0, 80), st.integers(0, 80), st.integers(-5, 25), st.integers(1, 20))
@@ -210,10 +210,10 @@ def test_what_is_called_new_begins_exactly_where_the_chain_ends(end_0: int, end_
     head = run(chain.record(LAYOUT, held, published), store).head
     batch: Ranges = {"t": {"0": (end_0, end_0 + size), "1": (end_1 + shift, end_1 + shift + size)}}
     if shift == 0:
-        assert continuity.classified(head, batch, "here") == "new"
+        assert continuity.classify(head, batch, "here") == "new"
     else:
         with pytest.raises(ChainError, match="a gap" if shift > 0 else "an overlap"):
-            continuity.classified(head, batch, "here")
+            continuity.classify(head, batch, "here")
 
 
 def test_the_floor_never_sinks() -> None:

@@ -20,17 +20,17 @@ def test_it_is_sha256_of_json_with_its_keys_in_order_without_white_space_in_utf_
 
 
 def test_content_is_read_back_however_it_is_spelt_and_another_one_is_refused() -> None:
-    body = checksum.sealed(CONTENT)
+    body = checksum.seal(CONTENT)
     told = json.loads(body)
     assert told == CONTENT | {checksum.FIELD: checksum.of(CONTENT)}
     for spelling in (body, json.dumps(told, indent=1).encode(), json.dumps(dict(reversed(told.items()))).encode()):
-        assert checksum.opened(spelling) == (CONTENT, True)
+        assert checksum.open_sealed(spelling) == (CONTENT, True)
     for wrong in (told | {"a": "$"}, told | {"c": 1}, told | {checksum.FIELD: "0" * 64}):
         with pytest.raises(ValueError, match="its checksum is wrong"):
-            checksum.opened(json.dumps(wrong).encode())
-    assert checksum.opened(SPELT) == (CONTENT, False)
+            checksum.open_sealed(json.dumps(wrong).encode())
+    assert checksum.open_sealed(SPELT) == (CONTENT, False)
     with pytest.raises(ValueError, match="it is no JSON object"):
-        checksum.opened(b"[]")
+        checksum.open_sealed(b"[]")
 
 
 def test_text_that_is_none_is_refused() -> None:

@@ -11,7 +11,7 @@ from effectively_once.ledger import chain, continuity, due_epoch, interventions,
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.head import decoded
+from effectively_once.ledger.head import decode
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
@@ -65,7 +65,7 @@ def part(store: MemoryStore, held: Held, where: dict[str, Place], *, abandoned: 
 def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do_not_know() -> None:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
-    told = json.loads(held.head.encoded())
+    told = json.loads(held.head.encode())
     for epoch in (told["declared"], *told["tail"]):
         assert not {"bytes_max", "reads", "after", "came", "left"} & epoch.keys()
 
@@ -86,7 +86,7 @@ def test_every_part_reads_the_ranges_of_the_epoch_that_was_divided_until_nothing
     held = part(store, held, {})
     assert due_epoch.repair(held.head) is None
     assert [record.left for record in held.head.tail[2:]] == [left(41), left(42), left(43), left(44), {}]
-    head = decoded(held.head.encoded(), "")
+    head = decode(held.head.encode(), "")
     assert head == held.head
     assert run(chain.declare(LAYOUT, held, declaration(7, ranges(3)), None, 0), store).head.declared is not None
 
@@ -194,7 +194,7 @@ def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: in
     first = TAIL_LIMIT // 2
     assert held.head.segments == ((0, first - 1),)
     assert held.head.tail[0].epoch == first
-    assert continuity.classified(held.head, ranges(first), "here") == "recorded"
+    assert continuity.classify(held.head, ranges(first), "here") == "recorded"
     late = held.head.tail[0].model_copy(update={"max_event_time_ms": 10**9})
     assert held.head.model_copy(update={"tail": (late, *held.head.tail[1:])}).watermark_ms == 10**9
     held = part(store, held, {})
@@ -209,5 +209,5 @@ def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: in
 def test_a_batch_of_spark_is_a_repeat_of_the_divided_epoch_and_an_idle_one_is_no_repeat_of_its_rest() -> None:
     store = MemoryStore()
     held = part(store, divided(store), {})
-    assert continuity.classified(held.head, ranges(2), "here") == "recorded"
-    assert continuity.classified(held.head, ended(ranges(2)), "here") == "new"
+    assert continuity.classify(held.head, ranges(2), "here") == "recorded"
+    assert continuity.classify(held.head, ended(ranges(2)), "here") == "new"

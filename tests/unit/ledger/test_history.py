@@ -74,10 +74,10 @@ def test_the_chain_goes_on_over_a_segment_that_another_driver_wrote_before_it_wa
 def test_a_batch_is_judged_by_the_tail_that_stays() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), TAIL_LIMIT + 1)
-    assert continuity.classified(held.head, ranges(TAIL_LIMIT), "here") == "recorded"
-    assert continuity.classified(held.head, ranges(TAIL_LIMIT + 1), "here") == "new"
+    assert continuity.classify(held.head, ranges(TAIL_LIMIT), "here") == "recorded"
+    assert continuity.classify(held.head, ranges(TAIL_LIMIT + 1), "here") == "new"
     with pytest.raises(ChainError, match="an overlap"):
-        continuity.classified(held.head, ranges(0), "here")  # far too old for a repeat of Spark's
+        continuity.classify(held.head, ranges(0), "here")  # far too old for a repeat of Spark's
 
 
 def _broken(held: Held, store: MemoryStore, key: str, body: bytes | None) -> str:
@@ -129,14 +129,14 @@ def test_a_head_of_a_newer_format_asks_for_a_newer_version_not_for_a_backup() ->
     store = MemoryStore()
     newer = taken(store).head.model_dump(mode="json") | {"format": FORMAT + 1}
     for content in (newer, newer | {"invented_later": 1}):
-        store.objects[LAYOUT.head] = checksum.sealed(content)
+        store.objects[LAYOUT.head] = checksum.seal(content)
         with pytest.raises(ChainError, match=r"head has format \d, this version reads 2 to \d.*Use a newer version"):
             taken(store, "second")
 
 
 def test_a_head_of_an_older_format_is_not_half_understood() -> None:
     store = MemoryStore()
-    older = taken(store).head.model_copy(update={"format": READABLE[0] - 1}).encoded()
+    older = taken(store).head.model_copy(update={"format": READABLE[0] - 1}).encode()
     store.objects[LAYOUT.head] = older
     with pytest.raises(ChainError, match="Let the version that wrote it finish"):
         taken(store, "second")
@@ -231,7 +231,7 @@ def test_one_flipped_bit_of_head_or_of_a_segment_is_refused_by_its_name(nth: int
 def test_a_head_of_a_format_with_checksums_is_damaged_without_one(version: int) -> None:
     store = MemoryStore()
     content = taken(store).head.model_dump(mode="json", by_alias=True) | {"format": version}
-    store.objects[LAYOUT.head] = checksum.sealed(content)
+    store.objects[LAYOUT.head] = checksum.seal(content)
     assert run(chain.read(LAYOUT), store).format == FORMAT
     store.objects[LAYOUT.head] = checksum.canonical(content)
     with pytest.raises(ChainError, match="its checksum is missing"):

@@ -12,7 +12,7 @@ from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.clock import Clock
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
@@ -55,7 +55,7 @@ def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> No
     assert (last.lost, last.abandoned, last.wheel_digest) == (lost(), True, "c" * 64)
     with pytest.raises(ChainError, match="an overlap"):
         run(chain.declare(LAYOUT, held, declaration(4, {"events": {"0": (30, 40), "1": (60, 80)}}), None, 0), store)
-    assert continuity.classified(held.head, behind, "here") == "new"
+    assert continuity.classify(held.head, behind, "here") == "new"
     pinned = declaration(4, behind)
     assert run(chain.declare(LAYOUT, held, pinned, None, 0), store).head.declared == pinned
 
@@ -96,14 +96,14 @@ def test_an_epoch_that_begins_elsewhere_than_its_loss_ends_is_refused(topic: str
     def begun(at: int) -> Ranges:
         return {**kept, topic: {**kept.get(topic, {}), named: (at, at + 9)}}
 
-    continuity.adjoining(head, begun(start + 7), "here", loss)
+    continuity.require_adjoining(head, begun(start + 7), "here", loss)
     with pytest.raises(ChainError, match=r"are no loss, the chain ends at \d+ \(here\)"):
-        continuity.adjoining(head, begun(start + 7), "here", lost({topic: {named: (start + 1, start + 7)}}))
+        continuity.require_adjoining(head, begun(start + 7), "here", lost({topic: {named: (start + 1, start + 7)}}))
     for wrong in (start, start + 6, start + 8):
         with pytest.raises(ChainError, match=f"partition {named} continues at offset {wrong}, the chain ends at"):
-            continuity.adjoining(head, begun(wrong), "here", loss)
+            continuity.require_adjoining(head, begun(wrong), "here", loss)
     with pytest.raises(ChainError, match=f"a missing partition: topic {topic} partition {named}"):
-        continuity.adjoining(head, kept, "here", loss)
+        continuity.require_adjoining(head, kept, "here", loss)
 
 
 def test_while_an_epoch_is_declared_nothing_is_given_up() -> None:
@@ -161,9 +161,9 @@ def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
     held = advanced(store, taken(store), 3)
     assert "lost" not in declaration(3).model_dump(mode="json") | held.head.tail[-1].model_dump(mode="json")
     held = recorded(store, given_up(store, held, lost()))
-    told = json.loads(held.head.encoded())["tail"][-1]["lost"]
+    told = json.loads(held.head.encode())["tail"][-1]["lost"]
     assert told == {"offsets": {"events": {"0": [30, 37]}}, "at_ms": 1_750_000_000_000}
-    head: Head = decoded(held.head.encoded(), "here")
+    head: Head = decode(held.head.encode(), "here")
     assert head == held.head
     assert lost().count == 7
 

@@ -50,7 +50,7 @@ def test_a_lone_driver_is_never_taken_for_a_stale_one(fates: list[Fate], epochs:
 def test_a_put_that_arrives_after_another_driver_took_over_changes_nothing(fates: list[Fate]) -> None:
     store = MemoryStore()
     first = taken(store)
-    late = Put(LAYOUT.head, first.head.model_copy(update={"sequence": 1, "floor": 9}).encoded(), first.etag)
+    late = Put(LAYOUT.head, first.head.model_copy(update={"sequence": 1, "floor": 9}).encode(), first.etag)
     store.fated(Fate.LOST_DROPPED)
     assert store.answer(late) == Lost()
     store.fated(*fates)

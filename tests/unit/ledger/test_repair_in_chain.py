@@ -11,7 +11,7 @@ from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain, due_epoch, interventions, pinned_version
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import run
 from tests.unit.ledger.memory_store import MemoryStore
@@ -37,11 +37,11 @@ def test_a_chain_without_repairs_has_no_field_that_older_versions_do_not_know() 
     """They refuse what they do not know, and so a chain with a repair."""
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
-    told = json.loads(held.head.encoded())
+    told = json.loads(held.head.encode())
     for epoch in (told["declared"], *told["tail"]):
         assert not {"shown", "anew", "repairs"} & epoch.keys()
-    assert decoded(held.head.encoded(), "") == held.head
-    assert {"shown", "anew"} == json.loads(pinned(MemoryStore()).head.encoded())["declared"].keys() - told[
+    assert decode(held.head.encode(), "") == held.head
+    assert {"shown", "anew"} == json.loads(pinned(MemoryStore()).head.encode())["declared"].keys() - told[
         "declared"
     ].keys()
 
@@ -52,7 +52,7 @@ def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment(
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = run(chain.record(LAYOUT, held, record_of(due)), store)
-    head = decoded(held.head.encoded(), "")
+    head = decode(held.head.encode(), "")
     assert [record.shown for record in head.tail] == [{}, {}, SHOWN, SHOWN]
     assert [record.repairs for record in head.tail] == [None, None, None, 2]
     line = head.tail[2].model_dump_json(by_alias=True)
@@ -84,14 +84,14 @@ def test_an_epoch_of_which_nothing_is_shown_is_pinned_to_be_decided_anew_and_aga
         assert held.head.declared.decides == generation
     pinned = held.head.declared
     assert pinned == declaration(2).model_copy(update={"anew": (2, 3), "wheel_digest": WHEEL})
-    assert [pinned.decided(generation) for generation in range(1, 5)] == [None, 2, 3, 3]
+    assert [pinned.find_anew(generation) for generation in range(1, 5)] == [None, 2, 3, 3]
     held = run(chain.record(LAYOUT, held, record_of(pinned)), store)
     assert due_epoch.repair(held.head) is None
 
 
 def test_what_is_decided_anew_has_a_name_of_its_own() -> None:
     assert LAYOUT.delta("ids", 2, 0, 3) == LAYOUT.delta("ids", 2, 0).replace(".arrow", "-r000003.arrow")
-    assert LAYOUT.recorded("rate", 2, 0, 3) == LAYOUT.recorded("rate", 2, 0).replace(".arrow", "-r000003.arrow")
+    assert LAYOUT.step_record("rate", 2, 0, 3) == LAYOUT.step_record("rate", 2, 0).replace(".arrow", "-r000003.arrow")
 
 
 def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_that_it_repairs() -> None:
@@ -119,7 +119,7 @@ def test_the_watermark_after_a_repair_is_the_largest_time_of_both_epochs() -> No
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     for latest, expected in ((None, 2000), (1500, 2000), (2500, 2500)):
         record = record_of(due).model_copy(update={"max_event_time_ms": latest})
-        assert chain.recorded(held.head, record).watermark_ms == expected
+        assert chain.record_epoch(held.head, record).watermark_ms == expected
 
 
 def test_an_epoch_that_could_repair_nothing_is_refused() -> None:
@@ -152,7 +152,7 @@ def test_an_epoch_that_repairs_another_is_not_abandoned() -> None:
 
 
 def test_unknown_fields_of_a_pin_are_refused() -> None:
-    told = json.loads(pinned(MemoryStore()).head.encoded())
+    told = json.loads(pinned(MemoryStore()).head.encode())
     told["declared"]["shown"]["0"]["more"] = 1
     with pytest.raises(ValidationError):
         Head.model_validate(told)

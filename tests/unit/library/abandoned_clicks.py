@@ -17,7 +17,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.abandon.abandonment import Abandonment, Files
-from effectively_once.sinks.kafka import described
+from effectively_once.sinks.kafka import describe
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import (
@@ -130,7 +130,7 @@ class Clicks:
 
     def start(self, owner: str, kind: type[LedgerDriver] = Following) -> LedgerDriver:
         def publish_rows(sink: str, shard: int, epoch: int, generation: int, rows: list[Row]) -> Rows:
-            content = described(rows)
+            content = describe(rows)
             mark = Mark(epoch, generation, content.rows, content.digest)
             self.shards[sink, shard].published(mark, [value for _, value in rows], None, owner)
             return content

@@ -101,7 +101,7 @@ class LedgerDriver:
         if self.held.head.declared is not None:
             yield from self._epoch(self.held.head.declared)
         while True:
-            head = chain.recorded(self.held.head, self._published)
+            head = chain.record_epoch(self.held.head, self._published)
             declaration = self._declaration(head.last_recorded + 1, head.watermark_ms, head.tail)
             floor = self._live.floor(declaration)
             self.held = run(chain.declare(self._layout, self.held, declaration, self._published, floor), self._store)
@@ -197,12 +197,14 @@ class LedgerDriver:
 
     def _merge(self, log: ShardDeltas, into: dict[str, dict[str, Span]]) -> None:
         """Merge in this thread: others would wait for a store that is held meanwhile."""
-        span = merge.merged(log, self._live.named().get(log.kind, {}).get(log.shard, []), self._fan, readers=1)
+        span = merge.merge_oldest(
+            log, self._live.list_named().get(log.kind, {}).get(log.shard, []), self._fan, readers=1
+        )
         if span is not None:
             into.setdefault(log.kind, {})[str(log.shard)] = span
 
     def _named(self, log: ShardDeltas) -> list[Named]:
-        return [named for named in self._live.named().get(log.kind, {}).get(log.shard, []) if named.rows.rows]
+        return [named for named in self._live.list_named().get(log.kind, {}).get(log.shard, []) if named.rows.rows]
 
     def _log(self, kind: str, shard: int) -> ShardDeltas:
         canonical = catalog.canonical if kind == catalog.KIND else state.canonical

@@ -67,14 +67,14 @@ class Place:
         """Run the first step; return what it hands on, and what it told."""
         step = self.step(self.task(pipeline, **pinned))
         given = rows.to_batches(max_chunksize=batches) if rows.num_rows else []
-        found = pa.Table.from_batches(epoch.deduplicated(step, given), epoch.between(pipeline))
+        found = pa.Table.from_batches(epoch.deduplicate(step, given), epoch.between(pipeline))
         told = found.filter(pa.compute.equal(found["kind"], "shard")).to_pylist()
         assert [(row["shard"], row["kind"]) for row in told] == [(0, "shard")]
         return found, json.loads(told[0]["note"])
 
     def aggregate(self, carried: pa.Table, pipeline: Pipeline = PIPELINE, **pinned: Any) -> pa.Table:
         step = self.step(self.task(pipeline, **pinned), "windows")
-        return pa.Table.from_batches(epoch.aggregated(step, carried.to_batches()), epoch.between(pipeline))
+        return pa.Table.from_batches(epoch.merge_partials(step, carried.to_batches()), epoch.between(pipeline))
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Sink:
 
 
 def table(rows: Sequence[dict[str, Any]], pipeline: Pipeline = PIPELINE) -> pa.Table:
-    """Make rows of shard 0 as `rows.judged` and `in_shards` give them; what is not said has a default."""
+    """Make rows of shard 0 as `rows.judge` and `in_shards` give them; what is not said has a default."""
     defaults = {"topic": "t", "partition": 0, "event_time_ms": 5, "user": "ann", "amount": 1, "shard": 0}
     whole = [
         {**defaults, "offset": number, "id": f"i{number}", "reason": None, "value": None, **row}

@@ -36,7 +36,7 @@ from effectively_once.operate.abandon.fenced import sources
 from effectively_once.operate.abandon.mending import Mending
 from effectively_once.operate.abandon.visible import VisibleRows
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
-from effectively_once.sinks.kafka import described
+from effectively_once.sinks.kafka import describe
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import (
     Commit,
@@ -95,13 +95,13 @@ class MemorySink:
     owner: object = None
     constraint: Callable[[pa.Table], dict[int, str]] = lambda _: {}
 
-    def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
+    def find_refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
         return self.constraint(rows)
 
     def publish(self, number: int, generation: int, rows: Any) -> tuple[Rows, Published]:
         self.before(number)
         table = isinstance(rows, pa.Table)
-        content = Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows)) if table else described(rows)
+        content = Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows)) if table else describe(rows)
         step, owner = publish(Mark(number, generation, content.rows, content.digest), None, str(self)), object()
 
         def answer(request: SinkRequest) -> SinkAnswer:
@@ -306,7 +306,7 @@ class WorldDriver:
         whole = self.judged(pinned, first, end)
         told = pa.concat_tables(
             [
-                self._table(epoch.deduplicated(self.step(pinned, "dedup", shard), self._of(whole, shard)))
+                self._table(epoch.deduplicate(self.step(pinned, "dedup", shard), self._of(whole, shard)))
                 for shard in range(SHARDS)
             ]
         )
@@ -316,7 +316,7 @@ class WorldDriver:
         return pa.concat_tables(
             [
                 self._table(
-                    epoch.aggregated(
+                    epoch.merge_partials(
                         self.step(pinned, "windows", shard),
                         self.partials(shard, told.filter(pc.equal(owner, shard))).to_batches(),
                     )
@@ -364,7 +364,7 @@ class WorldDriver:
             pinned,
             self.held.head.generation,
             self.held.head.owner,
-            self.live.named(),
+            self.live.list_named(),
         )
 
         def opened(sink: str, shard: int, _: Any) -> Any:

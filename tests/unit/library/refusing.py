@@ -51,14 +51,14 @@ class Place:
     ) -> tuple[pa.Table, dict[str, Any]]:
         """Run the first step; return what it hands on, and what it told."""
         step = self.step(pipeline, "dedup", number, named, **pinned)
-        found = pa.Table.from_batches(epoch.deduplicated(step, rows.to_batches()), epoch.between(pipeline))
+        found = pa.Table.from_batches(epoch.deduplicate(step, rows.to_batches()), epoch.between(pipeline))
         return found, self.notes(found)[0]
 
     def aggregate(
         self, pipeline: Pipeline, carried: pa.Table, *, number: int = 0, named: Any = None, **pinned: Any
     ) -> pa.Table:
         step = self.step(pipeline, "windows", number, named, **pinned)
-        return pa.Table.from_batches(epoch.aggregated(step, carried.to_batches()), epoch.between(pipeline))
+        return pa.Table.from_batches(epoch.merge_partials(step, carried.to_batches()), epoch.between(pipeline))
 
     @staticmethod
     def notes(found: pa.Table) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ class _Sink:
     place: Place
     name: str
 
-    def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
+    def find_refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
         self.place.happened.append(f"try {self.name}")
         return self._refuses(rows)
 

@@ -13,7 +13,7 @@ from effectively_once.ledger import continuity
 from effectively_once.ledger.objects import Put
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.abandon.abandon import abandon
-from effectively_once.operate.abandon.abandonment import kinds, published_to
+from effectively_once.operate.abandon.abandonment import count_shards, kinds
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.manifest import ManifestSink
@@ -98,7 +98,7 @@ def test_its_record_is_that_of_an_epoch_without_rows() -> None:
         assert of_both[0] == of_both[1]
     assert (empty.counts.read, empty.max_event_time_ms, empty.generation) == (0, None, clicks.head.generation)
     live = LiveDeltas(LAYOUT, WINDOWS, clicks.head.tail, 0)
-    assert {len(named) for shards in live.named().values() for named in shards.values()} == {3}
+    assert {len(named) for shards in live.list_named().values() for named in shards.values()} == {3}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_sinks_and_kinds_are_those_that_an_epoch_records() -> None:
     settings: PipelineSettings = pipeline_settings(shards=3)
     job = Job(user_counts, settings)
     assert kinds(job.pipeline) == [catalog.KIND, *(each.name for each in user_counts.windows)]
-    assert published_to(job.pipeline, 3) == {**dict.fromkeys(KAFKA_SINKS, 3), GLOBAL_COUNTS: 1}
+    assert count_shards(job.pipeline, 3) == {**dict.fromkeys(KAFKA_SINKS, 3), GLOBAL_COUNTS: 1}
 
 
 def test_the_watermark_of_a_chain_that_ends_in_abandoned_epochs_is_that_of_the_last_other() -> None:
@@ -255,7 +255,7 @@ def test_a_checkpoint_whose_last_batch_was_abandoned_plans_it_again_or_is_left(b
     assert checkpoint.fits(head) == goes_on
     if goes_on:
         assert checkpoint.ranges(batch, {}) == lost.ranges
-        assert continuity.classified(head, checkpoint.ranges(batch, {}), "here") == "new"
+        assert continuity.classify(head, checkpoint.ranges(batch, {}), "here") == "new"
 
 
 def test_of_a_pipeline_whose_state_is_sparks_nothing_is_abandoned() -> None:

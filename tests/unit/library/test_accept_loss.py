@@ -181,7 +181,7 @@ def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypat
     job: Any = SimpleNamespace(settings=pipeline_settings(pipeline="clicks", topic=TOPIC))
     source: Any = SimpleNamespace(first_offsets=lambda: {"0": 37})
     with pytest.raises(SourceError, match="epoch 3 is declared over them and cannot be finished"):
-        Preflight(job, LAYOUT, clicks.store, source).retained(clicks.head)  # type: ignore[arg-type]
+        Preflight(job, LAYOUT, clicks.store, source).refuse_lost_input(clicks.head)  # type: ignore[arg-type]
     clicks.store = ListedStore()
     for key, (mark, rows) in shown.items():
         clicks.shards[key].last, clicks.shards[key].rows = mark, rows

@@ -268,7 +268,7 @@ def test_a_sum_beyond_64_bits_leaves_cells_beside_it_as_they_are() -> None:
     values = accumulators(both, rows.schema)
     kept = state.partial(rows, ("user",), values, WINDOWS)
     assert kept.num_rows == 3
-    found, impossible = state.final_of(state.grouped(kept, state.merges(values)), values)
+    found, impossible = state.final_of(state.group_rows(kept, state.merges(values)), values)
     assert impossible == []
     assert [(row["average"], row["sum"], row["some"]) for row in found.to_pylist()] == [
         (float(2**63 - 1), 1.5, "[0.5,0.5]")

@@ -55,7 +55,7 @@ def published(store: MemoryStore) -> Held:
     sinks = {**last.sinks, DEAD_LETTER: last.sinks["accepted"]}
     known = EpochRecord(**{**last.model_dump(), "sinks": sinks})
     head = held.head.model_copy(update={"tail": (*held.head.tail[:-1], known)})
-    store.objects[LAYOUT.head] = head.encoded()
+    store.objects[LAYOUT.head] = head.encode()
     return held
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger.head import decoded
+from effectively_once.ledger.head import decode
 from effectively_once.ledger.objects import Answer, Get, Put, Request
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
@@ -28,7 +28,7 @@ def test_a_backup_holds_every_object_of_a_pipeline_that_head_names() -> None:
     """And head besides; what nobody reads any more is not copied."""
     source = stored(70)
     assert head_of(source).segments
-    orphan = LAYOUT.staged(GLOBAL_COUNTS, 3, "orphan")
+    orphan = LAYOUT.staged_file(GLOBAL_COUNTS, 3, "orphan")
     source.objects[orphan] = b"orphan"
     place = taken(source)
     again = restored(place)
@@ -156,7 +156,7 @@ def test_a_manifest_purged_while_it_is_looked_for_is_not_missed() -> None:
     manifest = manifest_of(taken(source))
     assert purged
     held = {int(name[-14:-5]) for name in manifest.objects if "/manifests/" in name}
-    head = decoded(manifest.head.encode(), "head")
+    head = decode(manifest.head.encode(), "head")
     assert head.floor > floor
     assert held == set(range(floor + 1, head.last_recorded + 1))
 
@@ -250,7 +250,7 @@ def test_what_a_step_recorded_for_the_declared_epoch_is_copied_and_for_others_no
     store = stored(5)
     driver = LedgerDriver.started(store, LAYOUT, "second")
     assert next(driver.steps()) == "declared"
-    names = [LAYOUT.recorded("look_up", epoch, shard) for epoch in (4, 5) for shard in range(2)]
+    names = [LAYOUT.step_record("look_up", epoch, shard) for epoch in (4, 5) for shard in range(2)]
     for name in names:
         store.objects[name] = name.encode()
     place = Place(MemoryStore(), "memory")
@@ -267,8 +267,8 @@ def test_what_tables_refused_of_the_declared_epoch_is_copied_where_one_is_tried(
     head = head_of(store)
     assert head.declared is not None
     pinned = head.declared.model_copy(update={"tried": tried})
-    store.objects[LAYOUT.head] = head.model_copy(update={"declared": pinned}).encoded()
-    name = LAYOUT.recorded(refusals.STEP, 5, 1)
+    store.objects[LAYOUT.head] = head.model_copy(update={"declared": pinned}).encode()
+    name = LAYOUT.step_record(refusals.STEP, 5, 1)
     asked: list[Request] = []
 
     class Asked(ListedStore):
@@ -291,7 +291,7 @@ def test_an_epoch_that_ends_while_its_records_are_copied_is_not_left_without_the
 
     class Meanwhile(ListedStore):
         def answer(self, request: Request) -> Answer:
-            if isinstance(request, Get) and request.key == LAYOUT.recorded("look_up", 5, 1):
+            if isinstance(request, Get) and request.key == LAYOUT.step_record("look_up", 5, 1):
                 while driver.held.head.last_recorded < 5:
                     next(steps)
             return store.answer(request)

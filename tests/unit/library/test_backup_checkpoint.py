@@ -46,9 +46,9 @@ def test_of_a_lineage_that_has_recorded_nothing_no_commit_is_copied() -> None:
     """Its batch 0 is declared, the chain's last recorded batch is of the lineage before."""
     source = stored(12)
     next(LedgerDriver.started(source, LAYOUT, "second").steps())
-    head, _ = checksum.opened(source.objects[LAYOUT.head])
+    head, _ = checksum.open_sealed(source.objects[LAYOUT.head])
     head["declared"] |= {"lineage": "000002-new", "batch_id": 0}
-    source.objects[LAYOUT.head] = checksum.sealed(head)
+    source.objects[LAYOUT.head] = checksum.seal(head)
     folder = LAYOUT.checkpoint("000002-new")
     source.objects |= {f"{folder}/{name}": b"0" for name in ("offsets/0", "offsets/1", "commits/0", "commits/1")}
     again = restored(taken(source, checkpoint=True))

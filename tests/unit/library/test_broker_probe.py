@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.driver.broker_probe import TopicFacts, judged, stalled
+from effectively_once.driver.broker_probe import TopicFacts, find_stalled, judge
 from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SinkError
 from tests.settings import pipeline_settings
@@ -18,7 +18,7 @@ KEPT = TopicFacts(copies=3, in_sync=3, min_insync=2, retention_ms=7 * DAY_MS, re
 
 def warned(settings: dict[str, Any] | None = None, *, accepted: TopicFacts = KEPT, **of_input: int) -> list[str]:
     events = replace(KEPT, **of_input)
-    found = judged(pipeline_settings(**(settings or {})), {"events": events, "clicks.accepted": accepted})
+    found = judge(pipeline_settings(**(settings or {})), {"events": events, "clicks.accepted": accepted})
     assert all(given.what and given.todo and given.where.startswith("topic ") for given in found)
     return [f"{given.name} {given.where}" for given in found]
 
@@ -68,18 +68,18 @@ def test_a_sink_that_could_commit_nothing_is_refused() -> None:
 def test_a_sink_that_takes_nothing_for_now_is_named_and_the_input_is_not() -> None:
     """The start goes on: a replica that comes back mends it, and nothing of ours is written to the input."""
     away = replace(KEPT, in_sync=1)
-    assert stalled(pipeline_settings(), {"events": away, "clicks.accepted": away}) == ["clicks.accepted"]
-    assert stalled(pipeline_settings(), {"events": KEPT, "clicks.accepted": replace(KEPT, in_sync=2)}) == []
+    assert find_stalled(pipeline_settings(), {"events": away, "clicks.accepted": away}) == ["clicks.accepted"]
+    assert find_stalled(pipeline_settings(), {"events": KEPT, "clicks.accepted": replace(KEPT, in_sync=2)}) == []
 
 
 def test_warnings_are_a_metric() -> None:
     metrics = Metrics("uc")
-    metrics.warned(["retention"])
+    metrics.show_warnings(["retention"])
 
     def value(name: str) -> float | None:
         labels = {"pipeline": "uc", "warning": name}
         return metrics.registry.get_sample_value("effectively_once_start_warning", labels)
 
     assert (value("retention"), value("min_insync")) == (1, 0)
-    metrics.warned([])
+    metrics.show_warnings([])
     assert value("retention") == 0

@@ -34,10 +34,10 @@ def test_each_id_of_a_prefix_is_found_once_however_often_one_asks() -> None:
     bucket = Bucket()
     bucket.add(folded(1, 2, 2, 3))
     bucket.settle()
-    (found,) = bucket.found(np.array([1, 2, 2, 2], np.uint64))
+    (found,) = bucket.find(np.array([1, 2, 2, 2], np.uint64))
     assert sorted(found.to_pylist()) == [b"1/0", b"2/1", b"2/2"]
-    assert bucket.found(np.array([4], np.uint64)) == []
-    assert bucket.found(np.array([], np.uint64)) == []
+    assert bucket.find(np.array([4], np.uint64)) == []
+    assert bucket.find(np.array([], np.uint64)) == []
 
 
 def test_runs_are_merged_after_so_many_deltas_that_brought_nothing_and_not_before() -> None:
@@ -91,7 +91,7 @@ def test_ids_of_closed_windows_go_once_and_are_not_found() -> None:
     bucket.settle()
     assert (len(bucket), bucket.close(1), len(bucket)) == (4, 1, 3)
     assert (bucket.close(1), bucket.close(0), bucket.close(2), len(bucket)) == (0, 0, 2, 1)
-    (found,) = bucket.found(np.arange(4, dtype=np.uint64))
+    (found,) = bucket.find(np.arange(4, dtype=np.uint64))
     assert found.to_pylist() == [b"d"]
 
 

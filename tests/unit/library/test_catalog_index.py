@@ -29,7 +29,7 @@ def _prefixes(numbers: list[int]) -> np.ndarray:
 
 @given(st.lists(HASHES, min_size=1, max_size=4), HASHES, st.sampled_from([1, 64]))
 def test_all_rows_of_a_hash_are_found_and_no_others(parts: list[list[int]], asked: list[int], cell_max: int) -> None:
-    index = Index.merged([Index.of(np.array(part, np.uint64)) for part in parts])
+    index = Index.merge([Index.of(np.array(part, np.uint64)) for part in parts])
     rows = [number for part in parts for number in part]
     wanted = set(map(_prefix, asked))
     expected = [row for row, number in enumerate(rows) if _prefix(number) in wanted]

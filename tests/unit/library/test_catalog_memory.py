@@ -165,7 +165,7 @@ def test_the_windows_of_a_bucket_are_told_apart_in_as_few_bytes_as_can(length: i
     divided = Buckets(Windows(100, 50), length)
     for number in (-1, 0, 7):
         times = np.arange(number * length, (number + 1) * length) * 100
-        numbers, windows = divided.placed(times)
+        numbers, windows = divided.place(times)
         assert set(numbers.tolist()) == {number}
         assert (windows.tolist(), windows.itemsize) == ([*range(length)], bytes_)
 

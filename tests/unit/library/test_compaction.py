@@ -19,9 +19,9 @@ from effectively_once.operate.retention.compaction import (
     Compaction,
     Group,
     compact_group,
-    emptied,
-    found_in,
-    written,
+    delete_beside,
+    find_groups,
+    write_span,
 )
 from effectively_once.operate.retention.retention import Retention
 from effectively_once.sinks import manifest_span
@@ -219,7 +219,7 @@ def test_of_other_names_nothing_is_thought() -> None:
         f"{folder}000000000-000000999.json",
     ]
     head = Head(pipeline="clicks", generation=1, owner="a", settings={}, last_recorded=99, floor=90)
-    assert found_in(names, LAYOUT, GLOBAL_COUNTS, head) == []
+    assert find_groups(names, LAYOUT, GLOBAL_COUNTS, head) == []
 
 
 def test_without_a_head_nothing_is_compacted(store: AgedStore) -> None:
@@ -234,9 +234,9 @@ def stepped(store: AgedStore) -> Iterator[None]:
         head = head_of(store)
         names = list(store.names(f"clicks/{GLOBAL_COUNTS}/manifests/"))
         yield
-        for group in found_in(names, LAYOUT, GLOBAL_COUNTS, head):
-            for step in (written, emptied):
-                how = (head, group.bounds) if step is written else (group.bounds,)
+        for group in find_groups(names, LAYOUT, GLOBAL_COUNTS, head):
+            for step in (write_span, delete_beside):
+                how = (head, group.bounds) if step is write_span else (group.bounds,)
                 yield from _one_by_one(step(LAYOUT, GLOBAL_COUNTS, *how), store)
 
 

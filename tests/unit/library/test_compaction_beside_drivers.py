@@ -11,7 +11,7 @@ import pytest
 from effectively_once.ledger import chain
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate.retention.compaction import emptied, found_in, written
+from effectively_once.operate.retention.compaction import delete_beside, find_groups, write_span
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds
 from tests.model.at import LAYOUT, At
@@ -35,14 +35,14 @@ def _one_epoch() -> Iterator[None]:
 
 
 def _product(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Generator[Any, Any, object]:
-    if (yield from written(layout, sink, head, bounds)):
-        yield from emptied(layout, sink, bounds)
+    if (yield from write_span(layout, sink, head, bounds)):
+        yield from delete_beside(layout, sink, bounds)
     return None
 
 
 def _deleted_first(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Generator[Any, Any, object]:
-    yield from emptied(layout, sink, bounds)
-    return (yield from written(layout, sink, head, bounds))
+    yield from delete_beside(layout, sink, bounds)
+    return (yield from write_span(layout, sink, head, bounds))
 
 
 def _compact(group: Group, at: At) -> Generator[Step, Any, At]:
@@ -50,7 +50,7 @@ def _compact(group: Group, at: At) -> Generator[Step, Any, At]:
     head = yield from chain.there(LAYOUT)
     if head is not None:
         names = yield Names(FOLDER)
-        for found in found_in(names, LAYOUT, FILES, head):
+        for found in find_groups(names, LAYOUT, FILES, head):
             yield from group(LAYOUT, FILES, head, found.bounds)
     return replace(at, phase="done")
 

@@ -16,11 +16,11 @@ from effectively_once.driver.control import (
     State,
     Wish,
     ask,
-    decoded,
-    drained,
-    encoded,
-    left,
-    reached,
+    count_left,
+    decode,
+    encode,
+    is_drained,
+    reached_ranges,
     read,
     stopped_line,
 )
@@ -35,12 +35,12 @@ from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, taken
 from tests.unit.library.listed_store import ListedStore
 
-PAUSED, RUNNING = Wish.asked(State.PAUSED), Wish.asked(State.RUNNING)
+PAUSED, RUNNING = Wish.make(State.PAUSED), Wish.make(State.RUNNING)
 ENDS: Ranges = {"events": {"0": (0, 30), "1": (0, 60)}}
 
 
 def draining(ends: Ranges = ENDS) -> Wish:
-    return Wish.asked(State.DRAINING, ends)
+    return Wish.make(State.DRAINING, ends)
 
 
 def wished(store: MemoryStore) -> Wish:
@@ -73,7 +73,7 @@ def test_a_put_that_arrives_late_does_not_undo_what_was_asked_since() -> None:
     store.fated(Fate.LOST_DROPPED)
     run(ask(LAYOUT, PAUSED), store)
     late = store.requests[-1]
-    run(ask(LAYOUT, Wish.asked(State.RUNNING).model_copy(update={"asked_ms": RUNNING.asked_ms})), store)
+    run(ask(LAYOUT, Wish.make(State.RUNNING).model_copy(update={"asked_ms": RUNNING.asked_ms})), store)
     store.answer(late)
     assert wished(store).state is State.RUNNING
 
@@ -118,8 +118,8 @@ def test_two_who_ask_at_once_and_a_lost_answer_cannot_be_told_apart(fate: Fate) 
         b'{"format": 1, "state": "draining"}',
         PAUSED.model_copy(update={"ends": ENDS}).model_dump_json().encode(),
         PAUSED.model_dump_json().encode(),
-        encoded(PAUSED).replace(b'"paused"', b'"running"'),
-        encoded(PAUSED).replace(b'"format":2', b'"format":1'),
+        encode(PAUSED).replace(b'"paused"', b'"running"'),
+        encode(PAUSED).replace(b'"format":2', b'"format":1'),
         b"[]",
         b"\xff",
     ],
@@ -148,8 +148,8 @@ SPANS = st.tuples(st.integers(), st.integers())
 
 @given(st.sampled_from(list(State)), st.dictionaries(st.text("0123", min_size=1), SPANS, min_size=1))
 def test_a_wish_is_read_as_it_was_written(state: State, parts: dict[str, tuple[int, int]]) -> None:
-    wish = Wish.asked(state, {"events": parts} if state is State.DRAINING else {})
-    assert decoded(encoded(wish), "control.json") == wish
+    wish = Wish.make(state, {"events": parts} if state is State.DRAINING else {})
+    assert decode(encode(wish), "control.json") == wish
 
 
 @pytest.mark.parametrize("wish", [PAUSED, RUNNING, draining()])
@@ -169,7 +169,7 @@ def test_a_driver_reads_at_most_once_a_second() -> None:
         assert control.wish(store, LAYOUT).state is state
         assert store.requests.count(Get(LAYOUT.control)) == reads
         if at == 5.0:
-            store.objects[LAYOUT.control] = encoded(PAUSED)
+            store.objects[LAYOUT.control] = encode(PAUSED)
 
 
 def test_a_driver_is_held_while_the_pipeline_is_paused() -> None:
@@ -197,28 +197,28 @@ def test_a_driver_that_is_told_to_stop_is_held_no_longer() -> None:
 
 def test_a_drain_is_done_when_every_partition_reached_its_end() -> None:
     wish = draining()
-    assert drained(ranges(2), wish)
-    assert drained(ranges(3), wish), "what came since may have been read too"
-    assert left(ranges(1), wish) == {"events": {"0": 10, "1": 20}}
+    assert is_drained(ranges(2), wish)
+    assert is_drained(ranges(3), wish), "what came since may have been read too"
+    assert count_left(ranges(1), wish) == {"events": {"0": 10, "1": 20}}
     behind: Ranges = {"events": {"0": (20, 30), "1": (40, 59)}}
-    assert left(behind, wish) == {"events": {"1": 1}}
-    assert not drained(behind, wish)
-    assert not any(drained(ranges(100), other) for other in (RUNNING, PAUSED, Wish())), "only a drain can be done"
+    assert count_left(behind, wish) == {"events": {"1": 1}}
+    assert not is_drained(behind, wish)
+    assert not any(is_drained(ranges(100), other) for other in (RUNNING, PAUSED, Wish())), "only a drain can be done"
 
 
 def test_a_partition_that_no_epoch_has_read_counts_from_its_first_offset() -> None:
     wish = draining({"events": {"0": (7, 7), "1": (3, 5)}})
-    assert left({}, wish) == {"events": {"1": 2}}
-    assert drained({}, draining({"events": {"0": (7, 7)}})), "nothing was to be read"
-    assert left({"events": {"0": (0, 7)}}, wish) == {"events": {"1": 2}}
-    assert left({"other": {"1": (0, 9)}}, wish) == {"events": {"1": 2}}
+    assert count_left({}, wish) == {"events": {"1": 2}}
+    assert is_drained({}, draining({"events": {"0": (7, 7)}})), "nothing was to be read"
+    assert count_left({"events": {"0": (0, 7)}}, wish) == {"events": {"1": 2}}
+    assert count_left({"other": {"1": (0, 9)}}, wish) == {"events": {"1": 2}}
 
 
 def test_where_the_chain_is_are_the_ranges_of_the_last_record() -> None:
     store = MemoryStore()
     held = taken(store)
-    assert reached(held.head) == {}
-    assert reached(advanced(store, held, 3).head) == ranges(2)
+    assert reached_ranges(held.head) == {}
+    assert reached_ranges(advanced(store, held, 3).head) == ranges(2)
 
 
 def test_a_wish_is_told_with_its_ends_and_its_time() -> None:
@@ -261,7 +261,7 @@ def test_waiting_ends_when_the_chain_recorded_the_ends_and_declares_nothing(monk
             case 6:
                 # The driver stops in order: what is declared is published and recorded.
                 held[0] = Held(held[0].head.model_copy(update={"declared": None, "sequence": 99}), "")
-                store.objects[LAYOUT.head] = held[0].head.encoded()
+                store.objects[LAYOUT.head] = held[0].head.encode()
 
     waiting = Waiting(monkeypatch, store, between)
     waiting.wait(100)

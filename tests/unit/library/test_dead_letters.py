@@ -19,10 +19,10 @@ from effectively_once.sinks.dead_letters import (
     Message,
     Selection,
     Unreadable,
-    counted,
+    count_reasons,
     epochs,
     of_message,
-    shown,
+    show_letters,
 )
 
 WHERE = (1, 7)
@@ -139,7 +139,7 @@ def test_a_record_without_an_id_is_not_meant_where_ids_are_given() -> None:
 def test_counts_are_told_by_reason_with_their_epochs() -> None:
     found: list[Message] = [letter("late", epoch) for epoch in (9, 4, 6)]
     found += [*[letter("not_json", 2)] * 3, Unreadable(WHERE), Unreadable((2, 0)), *[letter("bad_time", 5)] * 2]
-    assert list(counted(found, Selection(epochs=(None, 6)))) == [
+    assert list(count_reasons(found, Selection(epochs=(None, 6)))) == [
         "           3  not_json  epochs 2-2",
         "           2  (no dead letter)",
         "           2  bad_time  epochs 5-5",
@@ -151,6 +151,6 @@ def test_counts_are_told_by_reason_with_their_epochs() -> None:
 def test_the_first_that_are_meant_are_shown_and_no_more_is_read() -> None:
     messages: list[Message] = [Unreadable(WHERE), *(letter(offset=offset, epoch=offset) for offset in range(9))]
     found = iter(messages)
-    lines = list(shown(found, Selection(epochs=(2, None)), limit=2))
+    lines = list(show_letters(found, Selection(epochs=(2, None)), limit=2))
     assert [json.loads(line)["source"] for line in lines] == [["clicks", 0, 2], ["clicks", 0, 3]]
     assert len(list(found)) == 5

@@ -15,7 +15,7 @@ from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.layout import Layout
 from effectively_once.state import catalog, windows
 from effectively_once.state.accumulators import accumulators
-from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded
+from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decode, encode
 from effectively_once.state.merge import take_in
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
@@ -75,11 +75,11 @@ def test_a_stream_that_was_cut_after_a_number_which_looks_like_its_end_is_no_sho
             writer.write_table(pa.table({"n": [number]}))
             ends.append(buffer.tell())
     whole = buffer.getvalue().to_pybytes()
-    assert decoded(whole)["n"].to_pylist() == [last, 1]
+    assert decode(whole)["n"].to_pylist() == [last, 1]
     for end in ends:
         assert pa.ipc.open_stream(whole[:end]).read_all().num_rows > 0
         with pytest.raises(DAMAGE):
-            decoded(whole[:end])
+            decode(whole[:end])
 
 
 def test_an_offset_in_the_middle_that_points_out_of_its_text_is_damage() -> None:
@@ -87,7 +87,7 @@ def test_an_offset_in_the_middle_that_points_out_of_its_text_is_damage() -> None
     offsets = pa.py_buffer(np.array([0, 1 << 20, 2, 3], np.int32).tobytes())
     text = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"abc")])
     with pytest.raises(DAMAGE):
-        decoded(encoded(pa.table([text, pa.array([1, 2, 3])], schema=catalog.SCHEMA)))
+        decode(encode(pa.table([text, pa.array([1, 2, 3])], schema=catalog.SCHEMA)))
 
 
 def test_what_is_said_of_damage_is_what_it_is_and_where() -> None:
@@ -97,8 +97,8 @@ def test_what_is_said_of_damage_is_what_it_is_and_where() -> None:
     named = Named(3, rows)
     for body, how in (
         (whole + whole, "the stream does not come to its end: 2 rows in "),
-        (encoded(ids("a", "c")), f"its rows are not those the chain names ({KEY})"),
-        (encoded(ids("a", "b").drop("id")), 'Field "id" does not exist'),
+        (encode(ids("a", "c")), f"its rows are not those the chain names ({KEY})"),
+        (encode(ids("a", "b").drop("id")), 'Field "id" does not exist'),
     ):
         store.objects[KEY] = body
         said = said_of(lambda: log_of(store).read(named))
@@ -110,9 +110,9 @@ def test_what_is_said_of_damage_is_what_it_is_and_where() -> None:
 @pytest.mark.parametrize("asked", ["created", "repeated"])
 def test_an_object_without_a_column_is_named_by_those_who_only_digest_it(asked: str) -> None:
     store = MemoryStore()
-    store.objects[KEY] = encoded(ids("a", "b").drop("id"))
+    store.objects[KEY] = encode(ids("a", "b").drop("id"))
     log = log_of(store)
-    said = said_of(lambda: log.created(3) if asked == "created" else log.write(3, ids("a", "b")))
+    said = said_of(lambda: log.read_created(3) if asked == "created" else log.write(3, ids("a", "b")))
     assert said.startswith("a delta is corrupt: ")
     assert KEY in said
     assert 'Field "id" does not exist' in said
@@ -131,4 +131,6 @@ def test_windows_that_sum_nothing_have_no_largest_sum() -> None:
 
 
 def test_the_digest_of_no_rows_is_that_of_none_in_both_forms() -> None:
-    assert log_of(MemoryStore()).digested(ids()) == log_of(MemoryStore()).digested(ids(), "1" * 32) == digest.EMPTY
+    assert (
+        log_of(MemoryStore()).digest_rows(ids()) == log_of(MemoryStore()).digest_rows(ids(), "1" * 32) == digest.EMPTY
+    )

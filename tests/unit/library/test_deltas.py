@@ -16,7 +16,7 @@ from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
 from effectively_once.state import catalog
-from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded, largest
+from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decode, encode, largest
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 
 LAYOUT = Layout("counts")
@@ -51,12 +51,12 @@ def test_a_stream_that_was_cut_between_two_batches_is_no_shorter_table() -> None
         with suppress(*DAMAGE):
             shorter.add(pa.ipc.open_stream(whole[:size]).read_all().num_rows)
         with pytest.raises(DAMAGE):
-            decoded(whole[:size])
+            decode(whole[:size])
     assert shorter == {0, 1, 2, 3, 4}
     # An end before the end hides what follows.
     with pytest.raises(DAMAGE):
-        decoded(whole + whole)
-    assert decoded(whole).num_rows == 4
+        decode(whole + whole)
+    assert decode(whole).num_rows == 4
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b"), ("é" * 7, "", '"', "\\n")])
@@ -90,13 +90,13 @@ def test_what_an_epoch_that_is_not_recorded_created_is_described_as_when_it_was_
     store = MemoryStore()
     log = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, anew=anew)
     rows = log.write(3, ids("a", "b"))
-    assert log.created(3) == rows
-    assert log.created(4) is None
-    assert log_of(store).created(3) == (rows if anew is None else None)
+    assert log.read_created(3) == rows
+    assert log.read_created(4) is None
+    assert log_of(store).read_created(3) == (rows if anew is None else None)
     key = LAYOUT.delta(catalog.KIND, 3, 1, anew)
     store.objects[key] = store.objects[key][:-9]
     with pytest.raises(ChainError, match=key):
-        log.created(3)
+        log.read_created(3)
 
 
 def test_deltas_of_other_epochs_shards_and_kinds_have_other_names() -> None:
@@ -155,7 +155,7 @@ def test_a_delta_that_is_missing_is_named() -> None:
 def test_a_whole_delta_that_is_not_the_one_recorded_is_refused() -> None:
     store = MemoryStore()
     rows = log_of(store).write(3, ids("a", "b"))
-    for body in (encoded(ids("a", "c")), encoded(ids("a")), encoded(ids("a", "b").select(["event_time_ms"]))):
+    for body in (encode(ids("a", "c")), encode(ids("a")), encode(ids("a", "b").select(["event_time_ms"]))):
         store.objects[KEY] = body
         with pytest.raises(ChainError, match=f"a delta is corrupt: .*{KEY}"):
             log_of(store).read(Named(3, rows))
@@ -192,7 +192,7 @@ def test_a_delta_that_was_cut_off_is_refused_by_its_repeat_too(kept: float) -> N
 
 def test_a_table_survives_its_encoding() -> None:
     table = pa.concat_tables([ids("a", "é"), ids("😀")])
-    assert decoded(encoded(table)).equals(table.combine_chunks())
+    assert decode(encode(table)).equals(table.combine_chunks())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from effectively_once.ledger import chain, interventions, segments
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.held import commit
 from effectively_once.ledger.objects import run
-from effectively_once.operate.abandon.abandonment import kinds, published_to, recorded
+from effectively_once.operate.abandon.abandonment import count_shards, kinds, make_record
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import SIZE, assert_exact, assert_goes_on, broken, kill, mend, records
 from tests.unit.library.one_epoch import Place, table
@@ -170,7 +170,7 @@ def test_input_that_is_not_whole_is_divided_by_nobody() -> None:
     place = Place()
     step = place.step(place.task(PIPELINE, bytes_max=10))
     with pytest.raises(InputError):
-        list(epoch.deduplicated(step, torn()))
+        list(epoch.deduplicate(step, torn()))
     assert not place.published
 
 
@@ -280,7 +280,7 @@ def test_a_rest_that_fails_in_every_repeat_is_abandoned_and_a_mended_version_tak
             world.sinks[name, shard].publish(pinned.epoch, held.head.generation, _nothing(world, name))
         for name in world.pipeline.file_sinks:
             world.manifests(name).publish_staged(pinned.epoch, held.head.generation, [])
-        record = recorded(pinned, held.head.generation, published_to(world.pipeline, 2), kinds(world.pipeline))
+        record = make_record(pinned, held.head.generation, count_shards(world.pipeline, 2), kinds(world.pipeline))
         run(chain.record(world.layout, held, record), world.store)
     assert_goes_on(world, MENDED, epochs=7)
     assert [record.is_abandoned for record in history(world)[:4]] == [False, True, False, False]

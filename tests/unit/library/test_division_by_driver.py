@@ -24,7 +24,7 @@ BATCHES = 3
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "judged", lambda _, frame: frame)
+    monkeypatch.setattr(rows, "judge", lambda _, frame: frame)
 
 
 def batch(number: int) -> Any:
@@ -117,14 +117,16 @@ def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch
     world = divided()
     started = reading(world)
     drained: list[object] = []
-    monkeypatch.setattr(control, "drained", lambda ranges, _: ranges == batch(0) or ranges[TOPIC]["0"] == (SIZE, SIZE))
+    monkeypatch.setattr(
+        control, "is_drained", lambda ranges, _: ranges == batch(0) or ranges[TOPIC]["0"] == (SIZE, SIZE)
+    )
     started.control.wish = lambda *_: "drain"  # type: ignore[method-assign,assignment]
-    monkeypatch.setattr(control, "reached", lambda _: {TOPIC: {"0": (0, 0)}})
+    monkeypatch.setattr(control, "reached_ranges", lambda _: {TOPIC: {"0": (0, 0)}})
     publish = started.publisher.publish
 
     def asked(*given: Any, **how: Any) -> None:
         publish(*given, **how)
-        drained.append(started.drained())
+        drained.append(started.find_finished_drain())
 
     started.publisher.publish = asked  # type: ignore[method-assign]
     started.batches.batch(batch(0), 0)

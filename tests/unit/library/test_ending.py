@@ -272,7 +272,7 @@ def test_patience_ends(broker: Broker) -> None:
 def test_a_sink_opens_another_producer_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it opened before is fenced."""
     opened: list[ShardAddress] = []
-    monkeypatch.setattr(kafka_sink, "_opened", opened.append)
+    monkeypatch.setattr(kafka_sink, "_open", opened.append)
     ended = [False, True, True]
     monkeypatch.setattr(kafka_sink, "end_hanging", lambda *_: ended.pop(0))
     sink = ShardSink(SHARD)

@@ -79,8 +79,8 @@ def span_of_manifests(store: MemoryStore) -> Read:
     bounds = manifest_span.bounds_of(0)
     made = {n: {"epoch": n, "generation": 1, "files": [], "rows": 0, "digest": "0" * 32} for n in range(1000)}
     key = LAYOUT.manifests("files", *bounds)
-    store.objects[key] = manifest_span.encoded(made)
-    return lambda: manifest_span.decoded(store.objects[key], bounds, key)
+    store.objects[key] = manifest_span.encode(made)
+    return lambda: manifest_span.decode(store.objects[key], bounds, key)
 
 
 def recorded_output(store: MemoryStore) -> Read:
@@ -90,7 +90,7 @@ def recorded_output(store: MemoryStore) -> Read:
     )
 
     def read() -> Any:
-        return recorded.recorded(step, store, LAYOUT, epoch=3, shard=0, rows=ROWS)[0].to_pylist()
+        return recorded.add_recorded(step, store, LAYOUT, epoch=3, shard=0, rows=ROWS)[0].to_pylist()
 
     read()
     return read
@@ -105,7 +105,7 @@ def coordinates(store: MemoryStore) -> Read:
 
 def backup(store: MemoryStore) -> Read:
     """What makes a backup complete."""
-    made = BackupManifest(pipeline="counts", taken_ms=5, head="{}", objects={}).digested()
+    made = BackupManifest(pipeline="counts", taken_ms=5, head="{}", objects={}).add_digest()
     store.objects["backup.json"] = made.model_dump_json().encode()
     # A place is a store with a name.
     return lambda: manifest_of(cast(Any, store))
@@ -131,15 +131,15 @@ def file(store: MemoryStore) -> Read:
 
 def refusals_of_tables(store: MemoryStore) -> Read:
     """What the tables of an epoch refuse of a shard, as its first step has recorded it."""
-    key = LAYOUT.recorded(refusals.STEP, 3, 0)
+    key = LAYOUT.step_record(refusals.STEP, 3, 0)
     refused = {"events-0-7": "refused by table counts: check"}, {"counts": {("a", 60_000): "result refused: check"}}
-    store.objects[key] = refusals.Refusals(*refused).encoded()
+    store.objects[key] = refusals.Refusals(*refused).encode()
     return lambda: refusals.Refusals.of(store.objects[key], key)
 
 
 def wish(store: MemoryStore) -> Read:
     """What an operator asks of the drivers."""
-    asked = control.Wish.asked(control.State.DRAINING, {"events": {"0": (0, 30), "1": (0, 60)}})
+    asked = control.Wish.make(control.State.DRAINING, {"events": {"0": (0, 30), "1": (0, 60)}})
     run(control.ask(LAYOUT, asked), store)
     return lambda: run(control.read(LAYOUT), store)
 
@@ -177,7 +177,7 @@ def _checkpoint(store: MemoryStore, name: str) -> Read:
         known.check()
         if known.fits(head):
             ranges = known.ranges(7, {})
-            assert continuity.classified(head, ranges, key) == "new"
+            assert continuity.classify(head, ranges, key) == "new"
             return {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in ranges.items()}
         # A new lineage begins there.
         return continuity.ends(head)
@@ -264,7 +264,7 @@ def test_a_manifest_of_before_has_no_checksum_and_is_read() -> None:
     store = MemoryStore()
     ManifestSink(store, LAYOUT, "files").publish(0, 1, ROWS)
     key = LAYOUT.manifest("files", 0)
-    content, sealed = checksum.opened(store.objects[key])
+    content, sealed = checksum.open_sealed(store.objects[key])
     assert sealed
     store.objects[key] = checksum.canonical(content)
     assert ManifestSink(store, LAYOUT, "files").manifest(0) == content
@@ -275,7 +275,7 @@ def test_a_backup_copies_no_file_whose_rows_a_flip_changed() -> None:
     store, draw = MemoryStore(), random.Random(3)
     rows = pa.table({"value": [draw.getrandbits(62) for _ in range(2000)]})
     ManifestSink(store, LAYOUT, "files", lambda: "f").publish(0, 1, rows)
-    key = LAYOUT.staged("files", 0, "f")
+    key = LAYOUT.staged_file("files", 0, "f")
     whole, refused = store.objects[key], 0
     # The columns' values; what follows them describes them.
     for bit in draw.sample(range(8 * len(whole) * 8 // 10), FLIPS):

@@ -156,7 +156,7 @@ def test_a_span_is_folded_by_those_only_who_have_nothing_of_it() -> None:
     """A worker that had the shard in the middle of a span's epochs, and gets it again after them, folds all anew."""
     counts = Counts()
     named = counts.write(10)
-    span = merge.merged(counts.log, named, fan=4, readers=1)
+    span = merge.merge_oldest(counts.log, named, fan=4, readers=1)
     assert span is not None
     merged = [Named(span.last, span), *named[4:]]
     for kept in range(9):

@@ -62,7 +62,7 @@ def test_a_delta_is_read_by_its_own_digest() -> None:
 
 def test_deltas_of_one_form_are_merged_and_of_two_forms_are_not() -> None:
     store = MemoryStore()
-    span = merge.merged(_log(store), _named(store, 4), fan=4, readers=1)
+    span = merge.merge_oldest(_log(store), _named(store, 4), fan=4, readers=1)
     whole = pa.concat_tables([_ids(f"a{n}", f"b{n}") for n in range(4)])
     assert isinstance(span, Span)
     assert span.digest == former_digest.of_rows_in(whole)
@@ -71,7 +71,7 @@ def test_deltas_of_one_form_are_merged_and_of_two_forms_are_not() -> None:
     key = LAYOUT.span(catalog.KIND, 0, 3, 0)
     assert _log(store).create(key, pa.Table.from_batches(whole.to_batches()[::-1]), span.digest)[1] == span.digest
     for former in (1, 2, 3):
-        assert merge.merged(_log(MemoryStore()), _named(MemoryStore(), former), fan=4, readers=1) is None
+        assert merge.merge_oldest(_log(MemoryStore()), _named(MemoryStore(), former), fan=4, readers=1) is None
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A broker whose shard shows epoch 0, published by an older version."""
     made = Producer()
     mark = Mark(0, 1, len(ROWS), former_digest.of_rows([value for _, value in ROWS]))
-    monkeypatch.setattr(kafka, "_opened", lambda _: made)
+    monkeypatch.setattr(kafka, "_open", lambda _: made)
     monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
     monkeypatch.setattr(kafka, "read_mark", lambda *_: mark)
     return made
@@ -101,7 +101,7 @@ def _manifest_of_before(store: MemoryStore) -> tuple[ManifestSink, str]:
     sink.publish(0, 1, PART)
     key = LAYOUT.manifest("raw", 0)
     content = json.loads(store.objects[key]) | {"digest": former_digest.of_rows_in(PART)}
-    store.objects[key] = checksum.sealed({name: it for name, it in content.items() if name != checksum.FIELD})
+    store.objects[key] = checksum.seal({name: it for name, it in content.items() if name != checksum.FIELD})
     return sink, key
 
 

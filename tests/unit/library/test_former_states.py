@@ -78,9 +78,9 @@ def test_a_delta_has_the_same_bytes_digest_and_size_as_before() -> None:
     values = PIPELINE.accumulators(PIPELINE.windows[0])
     delta = windows.partial(ROWS, ("user",), values, Windows(60_000, 0))
     assert windows.largest(delta, values) == 2**63
-    delta = long_texts.ordered(delta, windows.GROUP)
+    delta = long_texts.sort(delta, windows.GROUP)
     assert digest.of_rows_in(delta) == "xxh3:97bbc40160a66c17461eaf20a00495c6"
-    body = hashlib.sha256(deltas.encoded(delta)).hexdigest()
+    body = hashlib.sha256(deltas.encode(delta)).hexdigest()
     assert body == "2baed1c8c5fcbd755de4b0cd30ee72965ac190250dade60f30cfdb67ef76dc0b"
 
 
@@ -91,4 +91,4 @@ def test_a_small_delta_travels_inline_as_before_and_one_with_bytes_comes_back() 
     held = plain.append_column("sum", pa.array([b"\x00\xff"], pa.binary()))
     delta = log.write(1, held)
     assert log.read(deltas.Named(1, delta)).equals(held)
-    assert log.digested(log.read(deltas.Named(1, delta))) == delta.digest
+    assert log.digest_rows(log.read(deltas.Named(1, delta))) == delta.digest

@@ -109,13 +109,15 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         assert bootstrap == "b:1"
         return Asking(made, isolation)
 
-    monkeypatch.setattr(hanging, "_asking", asking)
+    monkeypatch.setattr(hanging, "_connect", asking)
     monkeypatch.setattr(markers, "find", made.find)
     monkeypatch.setattr(markers, "write", made.write)
     for name in ("read_from", "read_rows"):
         monkeypatch.setattr(hanging, name, getattr(made, name))
-    monkeypatch.setattr(hanging, "written_mark", lambda *asked: made.written if asked == (SHARD, TIMEOUT_S) else None)
-    monkeypatch.setattr(hanging, "seen_mark", lambda *asked: made.shown if asked == (SHARD, TIMEOUT_S) else None)
+    monkeypatch.setattr(
+        hanging, "read_written_mark", lambda *asked: made.written if asked == (SHARD, TIMEOUT_S) else None
+    )
+    monkeypatch.setattr(hanging, "read_seen_mark", lambda *asked: made.shown if asked == (SHARD, TIMEOUT_S) else None)
     return made
 
 
@@ -252,6 +254,6 @@ def test_a_connection_of_before_the_brokers_restart_is_replaced_once(
         return Asking(world, isolation)
 
     ask.cache_clear = lambda: asked.append("anew")  # type: ignore[attr-defined]
-    monkeypatch.setattr(hanging, "_asking", ask)
+    monkeypatch.setattr(hanging, "_connect", ask)
     assert not end_hanging(SHARD, TIMEOUT_S)
     assert asked == ["read_uncommitted", "read_committed", "anew", "read_uncommitted", "read_committed"]

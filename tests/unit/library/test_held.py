@@ -77,7 +77,7 @@ def test_ids_are_held_whose_windows_the_front_would_close(
                 known.settle()
         known.expire(watermark_ms)
     due = Counter(WINDOWS.start(time) for time in times)
-    assert known.held(front_ms) == Counter(
+    assert known.count_held(front_ms) == Counter(
         {start: ids for start, ids in due.items() if WINDOWS.newly_closed(start, watermark_ms, front_ms)}
     )
 
@@ -87,9 +87,9 @@ def test_rows_of_windows_are_held_that_the_front_would_close_and_the_watermark_d
     for start, keys in ((0, "ab"), (100, "abc"), (200, "a"), (100, "a")):
         rows = [{"key": key, "window_start_ms": start, "count": 1} for key in keys]
         kept.fold(pa.Table.from_pylist(rows, state.schema(COUNT)))
-    assert kept.held(150, 250) == {100: 4}
-    assert kept.held(None, 350) == {0: 2, 100: 4, 200: 1}
-    assert kept.held(350, 250) == kept.held(None, None) == {}
+    assert kept.count_held(150, 250) == {100: 4}
+    assert kept.count_held(None, 350) == {0: 2, 100: 4, 200: 1}
+    assert kept.count_held(350, 250) == kept.count_held(None, None) == {}
 
 
 LAGS = Clock(shown={"t": {"0": 40, "1": 900}})
@@ -103,7 +103,7 @@ def told(step: str, bound: int, **pinned: Any) -> int | None:
     def run(number: int, step: str, batches: list[pa.RecordBatch]) -> tuple[pa.Table, dict[str, Any]]:
         task = place.task(PIPELINE, number, named, **(pinned if number else {}))
         task = replace(task, settings=task.settings.model_copy(update={"held_rows_max": bound, "lateness_ms": 50}))
-        does = {"dedup": epoch.deduplicated, "windows": epoch.aggregated}[step]
+        does = {"dedup": epoch.deduplicate, "windows": epoch.merge_partials}[step]
         found = pa.Table.from_batches(does(place.step(task, step), batches), epoch.between(PIPELINE))
         return found, next(json.loads(row["note"]) for row in reversed(found.to_pylist()) if row["kind"] == "shard")
 
@@ -162,11 +162,11 @@ class Chain:
 
     def epoch(self, shown: dict[str, int], excess: int | None = None, **pinned: Any) -> tuple[int | None, list[str]]:
         """Declare and record one; return its watermark, and who is left behind."""
-        made = clock.forced(self.head, clock.next_clock(self.head, **{"idle": {}, **pinned}), {"t": SPANS})
+        made = clock.force(self.head, clock.next_clock(self.head, **{"idle": {}, **pinned}), {"t": SPANS})
         watermark = clock.watermark_ms(self.head, made, {"t": SPANS})
         done = record(declared(self.head.last_recorded + 1, watermark, made, SPANS), {"t": shown} if shown else {})
         self.head = head(*self.head.tail, done.model_copy(update={"excess_ms": excess}))
-        return watermark, clock.left_behind(made, {"t": SPANS})
+        return watermark, clock.find_left_behind(made, {"t": SPANS})
 
 
 def test_where_too_much_is_held_the_next_epoch_leaves_behind_who_holds_it() -> None:
@@ -222,10 +222,10 @@ def test_what_one_shard_keeps_under_a_held_watermark_is_bounded(bound: int) -> N
     chain, known, live = Chain(), Catalog(WINDOWS), []
     for number in range(epochs):
         front_ms = step_ms * number
-        pinned = clock.forced(chain.head, clock.next_clock(chain.head, {}), {"t": SPANS})
+        pinned = clock.force(chain.head, clock.next_clock(chain.head, {}), {"t": SPANS})
         watermark_ms = clock.watermark_ms(chain.head, pinned, {"t": SPANS})
         known.expire(watermark_ms)
-        excess = excess_ms(known.held(pinned.front_ms), WINDOWS, bound)
+        excess = excess_ms(known.count_held(pinned.front_ms), WINDOWS, bound)
         ids = [f"{number}-{n}" for n in range(rows)]
         known.fold(pa.table({"id": ids, "event_time_ms": np.full(rows, front_ms)}))
         done = record(declared(number, watermark_ms, pinned, SPANS), {"t": {"0": number // 50, "1": front_ms}})

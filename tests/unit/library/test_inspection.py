@@ -12,7 +12,7 @@ from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
-from effectively_once.operate.abandon.abandonment import recorded
+from effectively_once.operate.abandon.abandonment import make_record
 from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
 from effectively_once.operate.inspect.inspection_text import lines
 from effectively_once.operate.inspect.start_check import StartCheck
@@ -67,7 +67,7 @@ def test_findings_come_last_and_the_first_gives_the_exit_code(found: Inspection)
         "refusal     start: a mark lies outside (sink accepted shard 1). Restore both.",
     ]
     assert found.exit_code == CheckpointError.exit_code
-    assert found.told()["findings"][1] == {
+    assert found.as_json()["findings"][1] == {
         "part": "start",
         "error": "SinkError",
         "what": "a mark lies outside",
@@ -83,16 +83,16 @@ def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -
     found.marks = [MarkFacts("accepted", 0, 70, 1), MarkFacts("accepted", 1, 69), MarkFacts("totals", None, 70)]
     assert "visible     epoch 70 in accepted 0, totals; if repeats are refused: effectively-once repair" in lines(found)
     store, layout = MemoryStore(), Layout("clicks")
-    store.objects[layout.head] = found.head.encoded()
+    store.objects[layout.head] = found.head.encode()
     held = run(chain.take_over(layout, "operator", {}), store)
     shown = {"0": AsShown(rows=1), "1": AsShown()}
     held = run(interventions.finish_as_shown(layout, held, shown, "b" * 64), store)
     found.head = held.head
     assert "repair      epoch 70 is to be finished as shards 0, 1 show it; then the rest" in lines(found)
-    assert found.told()["head"]["declared"]["shown"]["0"]["rows"] == 1
+    assert found.as_json()["head"]["declared"]["shown"]["0"]["rows"] == 1
     declared = held.head.declared
     assert declared is not None
-    held = run(chain.record(layout, held, recorded(declared, 1, {}, [])), store)
+    held = run(chain.record(layout, held, make_record(declared, 1, {}, [])), store)
     found.head = held.head
     due = due_of(held.head)
     assert "repair      epoch 70 was finished as it was shown; epoch 71 is to take what it left" in lines(found)
@@ -104,14 +104,14 @@ def test_input_that_was_given_up_is_told_with_its_epoch_and_time(found: Inspecti
     found.lost = {41: Loss(offsets={"events": {"0": (410, 1_410), "2": (0, 7)}}, at_ms=1_750_000_000_000)}
     told = "1,007 offsets, given up by epoch 41 at 2025-06-15T15:06:40+00:00: events 0:410-1410 2:0-7"
     assert f"lost        {told}" in list(lines(found))
-    assert found.told()["lost"] == [
+    assert found.as_json()["lost"] == [
         {"epoch": 41, "offsets": {"events": {"0": [410, 1410], "2": [0, 7]}}, "at_ms": 1_750_000_000_000}
     ]
     assert found.exit_code == 0
 
 
 def test_json_has_what_the_text_has(found: Inspection) -> None:
-    told = json.loads(json.dumps(found.told()))
+    told = json.loads(json.dumps(found.as_json()))
     head = told["head"]
     assert (head["generation"], head["owner"], head["last_recorded"], head["floor"]) == (1, "first", 69, 67)
     assert (head["recorded"]["epoch"], head["declared"]["epoch"]) == (69, 70)
@@ -127,6 +127,6 @@ def test_json_has_what_the_text_has(found: Inspection) -> None:
 def test_what_is_not_there_is_told_as_that() -> None:
     found = Inspection("clicks", "http://store/data/clicks")
     assert list(lines(found)) == ["pipeline    clicks at http://store/data/clicks"]
-    assert found.told()["head"] is None
+    assert found.as_json()["head"] is None
     found.head = LedgerDriver.started(MemoryStore(), Layout("clicks")).held.head
     assert list(lines(found))[2:] == ["recorded    no epoch", "declared    no epoch", "floor       0", "segments    0"]

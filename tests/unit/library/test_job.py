@@ -15,7 +15,7 @@ import pytest
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed
 from effectively_once.driver.version import code_digest
 from effectively_once.errors import SettingsError
-from effectively_once.pipeline.job import Job, imported, job_of
+from effectively_once.pipeline.job import Job, import_pipeline, job_of
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from tests.settings import JOB, REQUIRED, pipeline_settings
 
@@ -60,9 +60,9 @@ TABLES = Pipeline(transform, pa.schema([]), rows=(ToTable("orders"), ToTable("ag
 
 def test_a_module_or_a_name_in_it_is_imported(modules: Path) -> None:
     (modules / "job_good.py").write_text(GOOD)
-    assert imported("job_good").rows == (ToKafka("a"),)
-    assert imported("job_good:other").rows == (ToKafka("b"),)
-    assert imported(JOB) is user_counts
+    assert import_pipeline("job_good").rows == (ToKafka("a"),)
+    assert import_pipeline("job_good:other").rows == (ToKafka("b"),)
+    assert import_pipeline(JOB) is user_counts
 
 
 BROKEN = [
@@ -174,10 +174,10 @@ def test_state_depends_on_settings_and_declaration_both() -> None:
 def test_without_a_wheel_the_code_of_the_job_is_the_version(modules: Path) -> None:
     """Other code is another version (R3), and the same code the same."""
     (modules / "job_good.py").write_text(GOOD)
-    first = code_digest(imported("job_good").transform)
-    assert first == code_digest(imported("job_good:other").transform)
+    first = code_digest(import_pipeline("job_good").transform)
+    assert first == code_digest(import_pipeline("job_good:other").transform)
     (modules / "job_good.py").write_text(GOOD + "\n# changed")
-    assert code_digest(imported("job_good").transform) != first
+    assert code_digest(import_pipeline("job_good").transform) != first
 
 
 def test_any_callable_may_be_a_transform() -> None:

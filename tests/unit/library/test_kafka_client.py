@@ -250,7 +250,7 @@ def give_rights(folder: Path) -> None:
     [
         lambda _: KafkaSource(NOBODY).topic_ids(),
         lambda _: SinkTopics(NOBODY, ["accepted"]).ids(),
-        lambda _: broker_probe.asked(NOBODY, ["accepted"]),
+        lambda _: broker_probe.ask(NOBODY, ["accepted"]),
         lambda _: broker.KafkaCluster(NOBODY.kafka_bootstrap).topics(["clicks.accepted"]),
         give_rights,
     ],

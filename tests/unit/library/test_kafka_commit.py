@@ -15,7 +15,7 @@ from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import digest
 from effectively_once.sinks import kafka, kafka_shard
 from effectively_once.sinks.kafka import MARK_KEY, ShardSink
-from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, read_seen_mark
 from effectively_once.sinks.publish import Mark, Published
 
 SHARD = 2
@@ -75,7 +75,7 @@ class Producer:
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A broker whose shard has no mark."""
     made = Producer()
-    monkeypatch.setattr(kafka, "_opened", lambda _: made)
+    monkeypatch.setattr(kafka, "_open", lambda _: made)
     monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
     monkeypatch.setattr(kafka, "read_mark", lambda *_: None)
     return made
@@ -178,7 +178,7 @@ def test_only_the_epoch_after_its_last_is_committed_without_a_look_at_the_mark(
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize(("read", "up_to"), [(read_mark, 6), (seen_mark, 4)])
+@pytest.mark.parametrize(("read", "up_to"), [(read_mark, 6), (read_seen_mark, 4)])
 def test_a_mark_is_a_committed_one_and_the_last_one_where_it_decides(
     read: Callable[[ShardAddress], Mark | None], up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ class Producer:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """A shard whose last epoch is 6."""
     made = Broker(mark=Mark(6, 1, 0, digest.EMPTY))
-    monkeypatch.setattr(kafka, "_opened", made.open)
+    monkeypatch.setattr(kafka, "_open", made.open)
     monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
     monkeypatch.setattr(kafka, "read_mark", made.read)
     return made
@@ -213,7 +213,7 @@ def test_a_producer_that_is_opened_has_heard_of_the_broker_before_it_is_initiali
 ) -> None:
     """Once is not enough: half a second is lost then, by chance."""
     monkeypatch.setattr(kafka, "Producer", Opening)
-    opened = cast("Opening", kafka._opened(ADDRESS))
+    opened = cast("Opening", kafka._open(ADDRESS))
     heard = ("list_topics", "counts.accepted", kafka.COMMIT_TIMEOUT_S)
     assert opened.asked == [heard, heard, ("init_transactions", kafka.COMMIT_TIMEOUT_S)]
     assert opened.settings["bootstrap.servers"] == "broker:1"
@@ -239,7 +239,7 @@ def plain(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> PlainSink:
 def test_a_plain_sink_sends_its_rows_as_often_as_it_is_asked(plain: PlainSink) -> None:
     for sent in (3, 6):
         content, published = plain.publish(7, 1, ROWS)
-        assert (content, published) == (kafka.described(ROWS), Published.NOW)
+        assert (content, published) == (kafka.describe(ROWS), Published.NOW)
         assert cast("Any", plain._producer).sent == sent
 
 

@@ -12,14 +12,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import AccessError, SinkError, UnreachableError
 from effectively_once.sinks import kafka_shard
-from effectively_once.sinks.kafka_shard import ShardAddress, _last, ends, read_mark, seen_mark, written_mark
+from effectively_once.sinks.kafka_shard import ShardAddress, _last, ends, read_mark, read_seen_mark, read_written_mark
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 0)
 MARKS = [
     (read_mark, ("read_uncommitted", "read_committed")),
-    (seen_mark, ("read_committed", "read_committed")),
-    (written_mark, ("read_uncommitted", "read_uncommitted")),
+    (read_seen_mark, ("read_committed", "read_committed")),
+    (read_written_mark, ("read_uncommitted", "read_uncommitted")),
 ]
 """What reads a mark, up to which end, and of which records."""
 MOVING = (

@@ -45,12 +45,12 @@ class Queue:
 @pytest.mark.parametrize("pace", [1, 2, 3])
 def test_rows_beyond_the_queue_are_sent_in_order_once(pace: int) -> None:
     queue = Queue(pace)
-    assert kafka.produced(cast(Producer, queue), 0, ADDRESS.records(ROWS), [])
-    assert kafka.flushed(cast(Producer, queue))
+    assert kafka.produce(cast(Producer, queue), 0, ADDRESS.records(ROWS), [])
+    assert kafka.flush(cast(Producer, queue))
     assert queue.taken == [value for _, value in ROWS]
 
 
 def test_a_broker_that_takes_nothing_ends_the_attempt() -> None:
     queue = Queue(0)
-    assert not kafka.produced(cast(Producer, queue), 0, ADDRESS.records(ROWS), [])
-    assert not kafka.flushed(cast(Producer, queue))
+    assert not kafka.produce(cast(Producer, queue), 0, ADDRESS.records(ROWS), [])
+    assert not kafka.flush(cast(Producer, queue))

@@ -60,60 +60,60 @@ def store() -> MemoryStore:
 
 
 def test_a_delta_is_over_when_its_epoch_is_recorded_and_does_not_name_it_any_more(store: MemoryStore) -> None:
-    told = [view(store).judged(delta(epoch)) for epoch in range(8)]
+    told = [view(store).judge(delta(epoch)) for epoch in range(8)]
     assert told == [OVER, OVER, None, None, None, None, None, None], "6 is declared, 7 is what a driver may come to"
-    assert view(store).judged(LAYOUT.delta("ids", 4, 1)) is OVER, "no row of epoch 4 went to shard 1"
-    assert view(store).judged(LAYOUT.delta("gone", 4, 0)) is OVER
-    assert view(store).judged(LAYOUT.delta("ids", 4, 0, 1)) is OVER, "no repair decided epoch 4 anew"
-    assert view(store).judged(LAYOUT.delta("ids", 6, 0, 1)) is None
+    assert view(store).judge(LAYOUT.delta("ids", 4, 1)) is OVER, "no row of epoch 4 went to shard 1"
+    assert view(store).judge(LAYOUT.delta("gone", 4, 0)) is OVER
+    assert view(store).judge(LAYOUT.delta("ids", 4, 0, 1)) is OVER, "no repair decided epoch 4 anew"
+    assert view(store).judge(LAYOUT.delta("ids", 6, 0, 1)) is None
 
 
 def test_a_delta_in_its_record_has_no_object() -> None:
     store = MemoryStore()
     inline = plain(0).model_copy(update={"deltas": {"ids": {"0": Delta(rows=1, inline='{"id":["a"]}')}}})
     grown(store, taken(store), inline)
-    assert view(store).judged(delta(0)) is OVER
+    assert view(store).judge(delta(0)) is OVER
 
 
 def test_merged_deltas_are_over_when_the_epoch_that_merged_them_is_recorded() -> None:
     store = MemoryStore()
     held = grown(store, taken(store), plain(0), plain(1), plain(2))
     held = run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
-    assert [view(store).judged(delta(epoch)) for epoch in (0, 1)] == [None, None]
+    assert [view(store).judge(delta(epoch)) for epoch in (0, 1)] == [None, None]
     run(chain.record(LAYOUT, held, merging(3, (0, 1))), store)
-    assert [view(store).judged(delta(epoch)) for epoch in range(4)] == [OVER, OVER, None, None]
-    assert view(store).judged(span(0, 1)) is None
+    assert [view(store).judge(delta(epoch)) for epoch in range(4)] == [OVER, OVER, None, None]
+    assert view(store).judge(span(0, 1)) is None
 
 
 def test_a_span_that_no_record_names_may_be_that_of_the_declared_epoch_unless_it_is_below_the_floor(
     store: MemoryStore,
 ) -> None:
     """Its record would name an object that is not there: the chain could not be read any more."""
-    assert [view(store).judged(each) for each in (span(2, 3), span(1, 2), span(0, 1))] == [None, None, OVER]
+    assert [view(store).judge(each) for each in (span(2, 3), span(1, 2), span(0, 1))] == [None, None, OVER]
 
 
 def test_a_span_is_over_when_a_longer_one_stands_for_it() -> None:
     store = MemoryStore()
     shorter = grown(store, taken(store), plain(0), plain(1), merging(2, (0, 1)), plain(3))
-    assert view(store).judged(span(0, 1)) is None
+    assert view(store).judge(span(0, 1)) is None
     grown(store, shorter, merging(4, (0, 3)))
-    assert [view(store).judged(name) for name in (span(0, 1), delta(2), delta(3))] == [OVER] * 3
-    assert [view(store).judged(name) for name in (span(0, 3), delta(4))] == [None] * 2
+    assert [view(store).judge(name) for name in (span(0, 1), delta(2), delta(3))] == [OVER] * 3
+    assert [view(store).judge(name) for name in (span(0, 3), delta(4))] == [None] * 2
 
 
 def test_what_a_step_recorded_is_over_when_its_epoch_is_recorded(store: MemoryStore) -> None:
-    told = [view(store).judged(LAYOUT.recorded("rate", epoch, 0)) for epoch in (0, 5, 6, 7)]
+    told = [view(store).judge(LAYOUT.step_record("rate", epoch, 0)) for epoch in (0, 5, 6, 7)]
     assert told == [Sort.RECORDED, Sort.RECORDED, None, None]
 
 
 def test_of_refused_records_the_topic_of_dead_letters_tells(store: MemoryStore) -> None:
-    named = [view(store).judged(LAYOUT.letter(epoch, "0f" * 32)) for epoch in (0, 5, 6)]
+    named = [view(store).judge(LAYOUT.letter(epoch, "0f" * 32)) for epoch in (0, 5, 6)]
     assert named == [Refused(), Refused(), None], "that of the declared epoch may be named yet"
-    assert view(store).judged(f"{LAYOUT.letters}000000001") == Unknown()
+    assert view(store).judge(f"{LAYOUT.letters}000000001") == Unknown()
 
 
 def test_of_files_the_manifest_of_a_recorded_epoch_tells(store: MemoryStore) -> None:
-    told = [view(store).judged(LAYOUT.staged("totals", epoch, "0af")) for epoch in (5, 6)]
+    told = [view(store).judge(LAYOUT.staged_file("totals", epoch, "0af")) for epoch in (5, 6)]
     assert told == [Staged("totals", 5), None]
 
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_is_over_when_a_newer_driver_took_over_and_no_epoch_in_hand
     store = MemoryStore()
 
     def sort(*lineages: str) -> list[object]:
-        return [view(store).judged(f"{LAYOUT.checkpoint(lineage)}/offsets/0") for lineage in lineages]
+        return [view(store).judge(f"{LAYOUT.checkpoint(lineage)}/offsets/0") for lineage in lineages]
 
     held = taken(store)
     assert sort("000001-abcd", "000000-cdef", "000002-cdef") == [None, Sort.CHECKPOINTS, None]
@@ -145,13 +145,13 @@ def after_repair(store: MemoryStore, held: Held, first: int, last: int) -> Held:
 
 def test_what_a_repair_pinned_is_over_when_it_is_recorded_below_the_floor_and_out_of_head() -> None:
     store = MemoryStore()
-    key, other = LAYOUT.shown(2, 0, 1), LAYOUT.shown(2, 0, 7)
+    key, other = LAYOUT.shown_rows(2, 0, 1), LAYOUT.shown_rows(2, 0, 7)
     pinned = {"0": AsShown(rows=3, digest="1" * 32, bytes=99, key=key)}
 
     def sort(held: Held) -> list[object]:
         head = held.head
         assert View.of(LAYOUT, store).needs(key) == any(of.shown for of in (head.declared, *head.tail) if of)
-        return [view(store).judged(name) for name in (key, other)]
+        return [view(store).judge(name) for name in (key, other)]
 
     held = advanced(store, taken(store), 2)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
@@ -178,11 +178,11 @@ def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 150, floor=100)
     assert held.head.floor == 100
-    found = [view(store).judged(LAYOUT.shown(epoch, 0, 1)) for epoch in (99, 100, 149, 150)]
+    found = [view(store).judge(LAYOUT.shown_rows(epoch, 0, 1)) for epoch in (99, 100, 149, 150)]
     assert found == [Sort.SHOWN, None, None, None]
     high = held.head.model_copy(update={"floor": 150, "sequence": held.head.sequence + 1})
-    store.objects[LAYOUT.head] = high.encoded()
-    found = [view(store).judged(LAYOUT.shown(epoch, 0, 1)) for epoch in (148, 149, 150)]
+    store.objects[LAYOUT.head] = high.encode()
+    found = [view(store).judge(LAYOUT.shown_rows(epoch, 0, 1)) for epoch in (148, 149, 150)]
     assert found == [Sort.SHOWN, None, None], "the last epoch may be one that is to be repaired"
 
 
@@ -204,8 +204,8 @@ def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:
     ],
 )
 def test_what_has_another_name_is_not_judged(store: MemoryStore, name: str) -> None:
-    assert view(store).judged(f"{LAYOUT.pipeline}/{name}") == Unknown()
-    assert view(store).judged(Layout("other").delta("ids", 0, 0)) == Unknown(), "another pipeline's"
+    assert view(store).judge(f"{LAYOUT.pipeline}/{name}") == Unknown()
+    assert view(store).judge(Layout("other").delta("ids", 0, 0)) == Unknown(), "another pipeline's"
 
 
 def test_leftovers_are_looked_for_where_deltas_outputs_records_and_checkpoints_are(store: MemoryStore) -> None:
@@ -232,11 +232,11 @@ def test_a_later_head_of_the_same_chain_is_told_from_another_chain() -> None:
     assert not views[1].before(view(other)), "begun anew"
     last = views[-1].head
     for back in ({"sequence": last.sequence - 1}, {"sequence": last.sequence + 1, "floor": last.floor - 1}):
-        store.objects[LAYOUT.head] = last.model_copy(update=back).encoded()
+        store.objects[LAYOUT.head] = last.model_copy(update=back).encode()
         assert not views[-1].before(view(store)), "an older head of the same epoch"
     older = views[2].head
     changed = {"sequence": 10_000, "tail": older.tail[:-1], "last_recorded": older.last_recorded - 1}
-    store.objects[LAYOUT.head] = older.model_copy(update=changed).encoded()
+    store.objects[LAYOUT.head] = older.model_copy(update=changed).encode()
     assert not views[2].before(view(store)), "an older backup"
 
 

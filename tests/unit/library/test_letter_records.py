@@ -19,7 +19,7 @@ from effectively_once.operate.retention.leftovers import Sort
 from effectively_once.operate.retention.retention import KEPT
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks import letter_records
-from effectively_once.sinks.dead_letters import Cut, DeadLetter, Selection, of_message, shown
+from effectively_once.sinks.dead_letters import Cut, DeadLetter, Selection, of_message, show_letters
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.library.backups import LAYOUT, head_of, restored, stored, taken
 from tests.unit.library.one_epoch import PIPELINE, Place, table
@@ -133,7 +133,10 @@ def test_a_record_that_is_not_there_as_it_was_is_refused_with_the_way_out(place:
     harm(place.store.objects, key_of(place))
     whole = lambda letter: letter_records.read(place.store, letter)  # noqa: E731
     sender = MemorySender()
-    for use in (lambda: Replay(sender, "t", whole=whole).run(letters, ALL), lambda: [*shown(letters, ALL, 1, whole)]):
+    for use in (
+        lambda: Replay(sender, "t", whole=whole).run(letters, ALL),
+        lambda: [*show_letters(letters, ALL, 1, whole)],
+    ):
         with pytest.raises(SinkError, match=rf"{said}.*{key_of(place)}.*from a backup"):
             use()
     assert sender.sent == []
@@ -151,7 +154,7 @@ def test_a_replay_sends_the_record_as_it_came_or_edited(place: Place) -> None:
 
 def test_a_letter_is_shown_with_its_record_and_the_object_that_holds_it(place: Place) -> None:
     letters = refuse(place, RECORD)
-    (line,) = shown(letters, ALL, 10, lambda letter: letter_records.read(place.store, letter))
+    (line,) = show_letters(letters, ALL, 10, lambda letter: letter_records.read(place.store, letter))
     told = json.loads(line)
     assert (told["encoding"], told["cut"]["key"]) == ("base64", key_of(place))
     assert of_message(line.encode(), (0, 0)) == replace(letters[0], value=RECORD)
@@ -162,13 +165,13 @@ def test_what_is_left_out_is_not_read(place: Place) -> None:
     place.store.objects.clear()
     whole = lambda letter: letter_records.read(place.store, letter)  # noqa: E731
     assert Replay(MemorySender(), "t", whole=whole).run(letters, Selection(epochs=(0, EPOCH - 1))).sent == 0
-    assert list(shown(letters, Selection(reasons=frozenset({"late"})), 10, whole)) == []
+    assert list(show_letters(letters, Selection(reasons=frozenset({"late"})), 10, whole)) == []
 
 
 def test_a_letter_of_a_former_version_has_no_object() -> None:
     former = DeadLetter("not_json", None, None, 0, ("t", 0, 1), Cut(bytes=len(RECORD), sha256=SHA256))
     assert letter_records.read(MemoryStore(), former) is former
-    assert letter_records.named([former]) == frozenset()
+    assert letter_records.name_error([former]) == frozenset()
 
 
 def kept(store: MemoryStore, *epochs: int) -> list[str]:
@@ -189,7 +192,7 @@ def aged() -> AgedStore:
 def test_a_record_stays_as_long_as_a_letter_names_it_and_its_epoch_may_yet_be_shown(aged: AgedStore) -> None:
     last = head_of(aged).last_recorded
     read, unread, declared = kept(aged, 2, last, last + 1)
-    work = retention(aged, letters=lambda: letter_records.named([letter(read)]))
+    work = retention(aged, letters=lambda: letter_records.name_error([letter(read)]))
     found = work.find()
     assert [one.name for one in found.objects[Sort.LETTERS]] == [unread]
     work.delete(found)

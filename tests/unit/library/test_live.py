@@ -74,7 +74,7 @@ class Shard:
         )
         tables = {catalog.KIND: accepted, "counts": state.partial(accepted, ("id",), VALUES, WINDOWS)}
         deltas = {kind: {"0": self.log(kind).write(epoch, table)} for kind, table in tables.items()}
-        spans = {kind: merge.merged(self.log(kind), self.entries(kind), fan=2, readers=1) for kind in KINDS}
+        spans = {kind: merge.merge_oldest(self.log(kind), self.entries(kind), fan=2, readers=1) for kind in KINDS}
         merged = {kind: {"0": span} for kind, span in spans.items() if span is not None and self.merges}
         times = [time for time in accepted["event_time_ms"].to_pylist() if time is not None]
         record = record_of(declaration(epoch)).model_copy(
@@ -89,7 +89,7 @@ class Shard:
         return ShardDeltas(self.store, LAYOUT, kind, 0, KINDS[kind], inline_bytes=30)
 
     def entries(self, kind: str) -> list[Named]:
-        return self.live.named().get(kind, {}).get(0, [])
+        return self.live.list_named().get(kind, {}).get(0, [])
 
     def anew(self, kind: str, fresh: Callable[[], S], folder: Folder | None = None) -> S:
         return (folder or Folder()).state(self.log(kind), fresh, self.entries(kind), len(self.records))
@@ -144,7 +144,7 @@ def test_a_driver_that_starts_names_what_the_one_before_named(
         shard.declared()
         records = shard.records[max(0, shard.floor - more) :]
         anew = LiveDeltas(LAYOUT, WINDOWS, records, shard.floor)
-        assert anew.named() == shard.live.named()
+        assert anew.list_named() == shard.live.list_named()
         pinned = declaration(number).model_copy(update={"previous_watermark_ms": shard.watermarks[-2]})
         assert anew.floor(pinned) == shard.live.floor(pinned)
         found = list(contents.live_deltas(records, shard.floor))
@@ -153,7 +153,7 @@ def test_a_driver_that_starts_names_what_the_one_before_named(
             named = [delta.named for delta in found if delta.kind == kind]
             assert named == [entry for entry in shard.entries(kind) if entry.rows.rows]
         for delta in found:
-            stored = delta.stored(LAYOUT)
+            stored = delta.named_object(LAYOUT)
             assert stored is None or stored.check(shard.store.objects[stored.key]) is not None
         shard.published([(name, time + pace * number) for name, time in rows])
 
@@ -175,11 +175,11 @@ def test_what_a_task_was_told_does_not_change_when_its_epoch_is_published() -> N
     """A task that is sent again folds the same."""
     shard = Shard(merges=True)
     for number in range(3):
-        told = shard.live.named()
+        told = shard.live.list_named()
         kept = json.dumps(told, default=str)
         shard.declared()
         shard.published([(f"id-{number}", 0)])
-        assert json.dumps(told, default=str) == kept != json.dumps(shard.live.named(), default=str)
+        assert json.dumps(told, default=str) == kept != json.dumps(shard.live.list_named(), default=str)
 
 
 LONG = Windows(1000, 8000)
@@ -204,7 +204,7 @@ def started(store: MemoryStore, owner: str, to: Published, fan: int = 2) -> Ledg
 def ran(driver: LedgerDriver, until: int) -> None:
     """Publish epochs, the last of which is `until`, and record it."""
     for step in driver.steps():
-        if step == "published" and chain.recorded(driver.held.head, driver._published).last_recorded >= until:
+        if step == "published" and chain.record_epoch(driver.held.head, driver._published).last_recorded >= until:
             break
     driver.stop()
 
@@ -277,7 +277,7 @@ def stored(store: MemoryStore) -> set[str]:
 
 
 def wanted(store: MemoryStore) -> set[str]:
-    return {named.key for delta in live(store) if (named := delta.stored(LAYOUT)) is not None}
+    return {named.key for delta in live(store) if (named := delta.named_object(LAYOUT)) is not None}
 
 
 def test_what_head_names_is_never_deleted_and_all_else_is() -> None:
@@ -333,7 +333,9 @@ def test_a_start_does_not_delete_again_what_was_merged_long_ago() -> None:
     merged_then = {key.removesuffix(".arrow").rsplit("/", 1)[1].split("-")[0] for key in deleted}
     assert min(int(first) for first in merged_then) >= 20 - 4
     assert not set(deleted) & {
-        named.key for delta in contents.live_deltas(shard.records, 0) if (named := delta.stored(LAYOUT)) is not None
+        named.key
+        for delta in contents.live_deltas(shard.records, 0)
+        if (named := delta.named_object(LAYOUT)) is not None
     }
 
 
@@ -342,4 +344,4 @@ def test_a_start_knows_what_lives_of_epochs_long_ago(floor: int) -> None:
     """More of them than a former driver may have left undeleted."""
     records = [record_of(declaration(epoch)) for epoch in range(RECENT + 6)]
     live = LiveDeltas(LAYOUT, Windows(60_000, 120_000), records, floor)
-    assert [entry.epoch for entry in live.named()["ids"][0]] == list(range(floor, RECENT + 6))
+    assert [entry.epoch for entry in live.list_named()["ids"][0]] == list(range(floor, RECENT + 6))

@@ -144,7 +144,7 @@ def test_messages_are_digested_beyond_what_one_array_takes(monkeypatch: pytest.M
 def test_rows_are_taken_in_order_nulls_and_repeats_too() -> None:
     given = pa.table({"text": ["x" * (number % 40) if number % 3 else None for number in range(20)], "n": range(20)})
     for order in (np.arange(20)[::-1], np.array([3, 1]), np.repeat(np.arange(20), 9), np.arange(0)):
-        found = long_texts.taken(given, order)
+        found = long_texts.take(given, order)
         assert found.schema == given.schema
         assert found.to_pylist() == [given.slice(int(row), 1).to_pylist()[0] for row in order]
         assert all(text_of(chunk) <= LIMIT for chunk in arrays(found))
@@ -153,7 +153,7 @@ def test_rows_are_taken_in_order_nulls_and_repeats_too() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_value_longer_than_an_array_should_be_is_one_of_its_own() -> None:
     given = pa.table({"text": ["a", "x" * (3 * LIMIT), "b"]})
-    found = long_texts.ordered(given, ["text"])["text"]
+    found = long_texts.sort(given, ["text"])["text"]
     assert found.to_pylist() == ["a", "b", "x" * (3 * LIMIT)]
     assert found.num_chunks == 2
 
@@ -162,7 +162,7 @@ def test_a_value_longer_than_an_array_should_be_is_one_of_its_own() -> None:
 def test_groups_of_long_keys_and_their_lanes_are_those_of_short_ones() -> None:
     keys = [f"{number % 6}" + "k" * 40 for number in range(24)]
     given = pa.table({"key": keys, "n": [2**62] * 24})
-    found = sums.grouped(given, ["key"], {"n": "sum"})
+    found = sums.group_rows(given, ["key"], {"n": "sum"})
     assert found.schema.field("key").type == pa.string()
     assert sums.separate(found, ["key"], {"n": "sum"})[1] == [{"key": f"{n}" + "k" * 40, "n": 2**64} for n in range(6)]
     assert all(text_of(chunk) <= LIMIT for chunk in arrays(found))

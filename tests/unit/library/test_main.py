@@ -28,10 +28,10 @@ class Answering:
         if busy:
             self.busy.acquire()
 
-    def drained(self) -> None:
+    def find_finished_drain(self) -> None:
         """Nothing is wished."""
 
-    def replaced(self) -> StaleDriverError | None:
+    def find_replacement(self) -> StaleDriverError | None:
         self._looks -= 1
         return None if self._looks >= 0 else STALE
 
@@ -48,7 +48,7 @@ class Answering:
 
 def watched(answering: Answering) -> BaseException | None:
     driver: Any = answering
-    return main._watched(answering, driver, [], answering.cancel)
+    return main._watch(answering, driver, [], answering.cancel)
 
 
 def test_a_driver_that_was_replaced_between_two_epochs_ends_with_its_name_for_it() -> None:
@@ -72,7 +72,7 @@ class Ended(Answering):
         self.failure: Any = None
         self._wish, self.layout = wish, Layout("p")
 
-    def drained(self) -> Any:
+    def find_finished_drain(self) -> Any:
         return self._wish if self.waited else None
 
     def awaitTermination(self, seconds: float) -> bool:  # noqa: N802 - as PySpark calls it
@@ -112,18 +112,18 @@ def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[Base
 def test_head_is_looked_at_every_few_seconds_and_not_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, head = [2.9], list[BaseException | None]([None, STALE])
     driver = looking(monkeypatch, now_s, head)
-    assert driver.replaced() is None
+    assert driver.find_replacement() is None
     assert len(head) == 2
     now_s[0] = 3.0
-    assert [driver.replaced(), driver.replaced()] == [None, None]
+    assert [driver.find_replacement(), driver.find_replacement()] == [None, None]
     assert len(head) == 1
     now_s[0] = 6.0
-    assert driver.replaced() is STALE
+    assert driver.find_replacement() is STALE
 
 
 def test_a_head_that_cannot_be_read_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = looking(monkeypatch, [5.0], [UnreachableError("no answer", "the store", "Wait.")])
-    assert driver.replaced() is None
+    assert driver.find_replacement() is None
 
 
 def test_a_driver_of_which_a_test_holds_a_process_does_not_look(
@@ -133,6 +133,6 @@ def test_a_driver_of_which_a_test_holds_a_process_does_not_look(
     monkeypatch.setenv(points.VARIABLE, str(tmp_path))
     driver = looking(monkeypatch, [5.0], [STALE])
     (tmp_path / points.HELD).touch()
-    assert driver.replaced() is None
+    assert driver.find_replacement() is None
     (tmp_path / points.HELD).unlink()
-    assert driver.replaced() is STALE
+    assert driver.find_replacement() is STALE

@@ -37,7 +37,7 @@ def sink(store: MemoryStore) -> ManifestSink:
 
 
 def test_a_manifest_tells_its_files_and_who_published_them(store: MemoryStore) -> None:
-    name = LAYOUT.staged("raw", 1, "of-1")
+    name = LAYOUT.staged_file("raw", 1, "of-1")
     told = dict(sink(store).manifest(1) or {})
     assert told.pop("files") == [{"name": name, "rows": 2}]
     assert told.pop("digest").startswith("xxh3:")
@@ -57,7 +57,7 @@ def test_what_a_manifest_tells_is_the_sum_of_its_files(store: MemoryStore) -> No
 
 def test_a_file_tells_what_a_disk_changed(store: MemoryStore) -> None:
     """A backup does not compare digests."""
-    body = bytearray(store.objects[LAYOUT.staged("raw", 1, "of-1")])
+    body = bytearray(store.objects[LAYOUT.staged_file("raw", 1, "of-1")])
     assert pq.read_table(pa.BufferReader(bytes(body)), page_checksum_verification=True).equals(TABLE)
     body[body.index(b"ann")] ^= 1
     with pytest.raises(OSError, match="CRC"):
@@ -86,7 +86,7 @@ def test_rows_are_read_from_an_epoch_on_and_what_is_missing_is_named(store: Memo
     rows = list(sink(store).rows(2, 1))
     assert [epoch for epoch, _, _ in rows] == [1, 1, 2, 2]
     assert [row for *_, row in rows] == TABLE.to_pylist() * 2
-    file, manifest = LAYOUT.staged("raw", 2, "of-2"), LAYOUT.manifest("raw", 2)
+    file, manifest = LAYOUT.staged_file("raw", 2, "of-2"), LAYOUT.manifest("raw", 2)
     for gone, says in ((file, "a file that a manifest names is missing"), (manifest, "a manifest is missing")):
         del store.objects[gone]
         with pytest.raises(SinkError, match=rf"{says} .{gone}\)\. Restore it"):
@@ -118,7 +118,7 @@ def test_only_a_manifest_of_before_may_lack_its_checksum(
     """Those of before had these fields and no others; one that lost the name of its checksum has another."""
     fields = {**dict(sink(store).manifest(0) or {}), **changes}
     fields = {name: value for name, value in fields.items() if value is not None}
-    body = checksum.sealed(fields) if sealed else json.dumps(fields).encode()
+    body = checksum.seal(fields) if sealed else json.dumps(fields).encode()
     if reads:
         assert manifest_of(body, "here") == fields
         return

@@ -13,7 +13,7 @@ from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, Step, body_of, create_once, run
 from effectively_once.ledger.rows import Rows
-from effectively_once.operate.retention.compaction import emptied, written
+from effectively_once.operate.retention.compaction import delete_beside, write_span
 from effectively_once.sinks import manifest_span, reader
 from effectively_once.sinks.manifest import ManifestSink, Shown, StagedFile
 from effectively_once.sinks.publish import Published
@@ -39,7 +39,7 @@ def _two_epochs() -> Iterator[None]:
 def of_rows(epoch: int, number: int) -> list[StagedFile]:
     if not number:
         return []
-    return [StagedFile(name=LAYOUT.staged(SINK, epoch, f"of-{number}"), rows=number, digest=f"xxh3:{number:032x}")]
+    return [StagedFile(name=LAYOUT.staged_file(SINK, epoch, f"of-{number}"), rows=number, digest=f"xxh3:{number:032x}")]
 
 
 def publish(store: ObjectStore, epoch: int, number: int, by: str) -> tuple[Rows, Published]:
@@ -51,15 +51,15 @@ def objects() -> dict[str, bytes]:
     store = MemoryStore()
     for epoch, number in enumerate(ROWS):
         publish(store, epoch, number, "first")
-    store.objects[LAYOUT.head] = HEAD.encoded()
+    store.objects[LAYOUT.head] = HEAD.encode()
     return store.objects
 
 
 def compaction() -> Step[bool]:
     """What `compact_group` does; the chain stays."""
-    done = yield from written(LAYOUT, SINK, HEAD, SPANNED)
+    done = yield from write_span(LAYOUT, SINK, HEAD, SPANNED)
     if done:
-        yield from emptied(LAYOUT, SINK, SPANNED)
+        yield from delete_beside(LAYOUT, SINK, SPANNED)
     return done
 
 
@@ -67,7 +67,7 @@ def reading() -> Step[list[tuple[int, int]]]:
     """Rows by epoch, as a reader that pinned the head sees them."""
 
     def read(store: ObjectStore) -> list[tuple[int, int]]:
-        found = reader.kept(store, LAYOUT, SINK, HEAD, 0)
+        found = reader.read_kept(store, LAYOUT, SINK, HEAD, 0)
         return [(epoch, manifest["rows"]) for epoch, manifest in found.manifests.items()]
 
     return asking(read)
@@ -139,8 +139,8 @@ def test_two_compactions_make_one_span(objects: dict[str, bytes]) -> None:
 
 def backwards() -> Step[bool]:
     """Delete first."""
-    yield from emptied(LAYOUT, SINK, SPANNED)
-    return (yield from written(LAYOUT, SINK, HEAD, SPANNED))
+    yield from delete_beside(LAYOUT, SINK, SPANNED)
+    return (yield from write_span(LAYOUT, SINK, HEAD, SPANNED))
 
 
 class SpanFirst(ManifestSink):
@@ -148,9 +148,9 @@ class SpanFirst(ManifestSink):
 
     _asked: Any = ()
 
-    def _shown(self, epochs: Sequence[int]) -> list[Shown]:
+    def _read_shown(self, epochs: Sequence[int]) -> list[Shown]:
         self._asked = super()._span_of(epochs[0])
-        return super()._shown(epochs)
+        return super()._read_shown(epochs)
 
     def _span_of(self, epoch: int) -> Any:
         return self._asked
@@ -159,12 +159,12 @@ class SpanFirst(ManifestSink):
 class ManifestFirst(ManifestSink):
     """Takes a manifest that is there for the word on its epoch."""
 
-    def _shown(self, epochs: Sequence[int]) -> list[Shown]:
+    def _read_shown(self, epochs: Sequence[int]) -> list[Shown]:
         shown = []
         for epoch in epochs:
             body = run(body_of(LAYOUT.manifest(SINK, epoch)), self._store)
             alone = None if body is None else Shown(epoch, "", manifest_span.manifest_of(body, ""))
-            shown.append(alone or super()._shown([epoch])[0])
+            shown.append(alone or super()._read_shown([epoch])[0])
         return shown
 
 
@@ -215,7 +215,7 @@ def test_a_span_that_the_head_does_not_allow_is_refused_and_nothing_is_asked(
     store = MemoryStore()
     store.objects = dict(objects)
     with pytest.raises(SinkError, match="epochs 0 to 1 of sink totals are not all recorded and below the floor"):
-        run(written(LAYOUT, SINK, refused, SPANNED), store)
+        run(write_span(LAYOUT, SINK, refused, SPANNED), store)
     assert (store.objects, store.requests) == (objects, [])
 
 
@@ -240,7 +240,7 @@ Damage = Callable[[bytes], bytes]
 def test_a_damaged_span_is_named_and_nothing_is_deleted(objects: dict[str, bytes], damage: Damage, said: str) -> None:
     store = MemoryStore()
     store.objects = dict(objects)
-    assert run(written(LAYOUT, SINK, HEAD, SPANNED), store)
+    assert run(write_span(LAYOUT, SINK, HEAD, SPANNED), store)
     key = LAYOUT.manifests(SINK, *SPANNED)
     assert _lines(store.objects[key]) == [json.loads(objects[LAYOUT.manifest(SINK, epoch)]) for epoch in SPANNED]
     store.objects[key] = damage(store.objects[key])

@@ -7,7 +7,7 @@ import pytest
 from effectively_once.errors import SinkError
 from effectively_once.ledger.objects import Get
 from effectively_once.sinks import manifest_span
-from effectively_once.sinks.manifest_span import bounds_of, decoded, encoded
+from effectively_once.sinks.manifest_span import bounds_of, decode, encode
 from effectively_once.sinks.publish import Published
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.test_manifests import LAYOUT, PARTS, sink
@@ -23,7 +23,7 @@ def spans(monkeypatch: pytest.MonkeyPatch, compacted: list[tuple[int, int]]) -> 
         sink(store).publish(epoch, epoch, PARTS[epoch % 3])
     for bounds in compacted:
         manifests = {epoch: sink(store).manifest(epoch) or {} for epoch in bounds}
-        store.objects[LAYOUT.manifests("raw", *bounds)] = encoded(manifests)
+        store.objects[LAYOUT.manifests("raw", *bounds)] = encode(manifests)
         for epoch in bounds:
             del store.objects[LAYOUT.manifest("raw", epoch)]
     return store
@@ -87,4 +87,4 @@ def test_a_span_is_asked_for_once_and_spares_a_thousand_requests(monkeypatch: py
 
 def test_a_span_may_hold_spaces() -> None:
     manifests = {epoch: {"epoch": epoch, "publication": "by me", **FIELDS} for epoch in (2, 3)}
-    assert decoded(encoded(manifests), (2, 3), "here") == manifests
+    assert decode(encode(manifests), (2, 3), "here") == manifests

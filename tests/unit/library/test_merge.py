@@ -17,8 +17,8 @@ from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Get, Put
 from effectively_once.state import catalog, merge
-from effectively_once.state.deltas import Named, ShardDeltas, encoded
-from effectively_once.state.merge import FAN, chosen, merged, take_in
+from effectively_once.state.deltas import Named, ShardDeltas, encode
+from effectively_once.state.merge import FAN, choose, merge_oldest, take_in
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore
@@ -62,14 +62,14 @@ def epochs(group: Sequence[Named] | None) -> tuple[int, int] | None:
     ],
 )
 def test_a_group_is_chosen_that_every_driver_would_choose(named: list[Named], group: tuple[int, int] | None) -> None:
-    assert epochs(chosen(named)) == group
+    assert epochs(choose(named)) == group
 
 
 @given(st.integers(2, 5), st.integers(0, 200))
 def test_a_start_reads_few_objects_however_many_epochs_live(fan: int, count: int) -> None:
     named: list[Named] = []
     for epoch in range(count):
-        group = chosen(named, fan)
+        group = choose(named, fan)
         if group is not None:
             at = named.index(group[0])
             span = Span(first=group[0].first, last=group[-1].epoch, rows=sum(part.rows.rows for part in group))
@@ -103,7 +103,7 @@ def written(store: MemoryStore) -> list[Named]:
 @pytest.mark.parametrize("readers", [1, 8])
 def test_a_span_holds_the_rows_of_its_deltas_in_order(readers: int) -> None:
     store = ListedStore()
-    span = merged(log_of(store), written(store), fan=4, readers=readers)
+    span = merge_oldest(log_of(store), written(store), fan=4, readers=readers)
     rows = [*chained.from_iterable(CONTENTS)]
     assert span is not None
     assert (span.first, span.last, span.rows, span.bytes) == (0, 3, 8, len(store.objects[SPAN]))
@@ -116,17 +116,19 @@ def test_spans_are_merged_as_deltas_are() -> None:
     store = MemoryStore()
     log = log_of(store)
     named = written(store)
-    halves = [span for half in (named[:2], named[2:]) if (span := merged(log, half, fan=2, readers=1)) is not None]
-    whole = merged(log, [Named(span.last, span) for span in halves], fan=2, readers=1)
+    halves = [
+        span for half in (named[:2], named[2:]) if (span := merge_oldest(log, half, fan=2, readers=1)) is not None
+    ]
+    whole = merge_oldest(log, [Named(span.last, span) for span in halves], fan=2, readers=1)
     at_once = MemoryStore()
-    assert whole == merged(log_of(at_once), written(at_once), fan=4, readers=1)
+    assert whole == merge_oldest(log_of(at_once), written(at_once), fan=4, readers=1)
     assert store.objects[SPAN] == at_once.objects[SPAN]
 
 
 def test_a_group_without_rows_is_recorded_and_has_no_object() -> None:
     store = MemoryStore()
-    assert merged(log_of(store), entries(0, FAN, rows=0)) == Span(first=0, last=FAN - 1)
-    assert merged(log_of(store), entries(0, FAN - 1)) is None
+    assert merge_oldest(log_of(store), entries(0, FAN, rows=0)) == Span(first=0, last=FAN - 1)
+    assert merge_oldest(log_of(store), entries(0, FAN - 1)) is None
     assert store.requests == []
 
 
@@ -135,9 +137,9 @@ def test_lost_answers_and_repeats_change_nothing_about_a_span(fates: list[Fate])
     store = MemoryStore()
     named = written(store)
     store.fated(*fates)
-    first = merged(log_of(store), named, fan=4, readers=1)
+    first = merge_oldest(log_of(store), named, fan=4, readers=1)
     body = store.objects[SPAN]
-    assert merged(log_of(store), named, fan=4, readers=1) == first
+    assert merge_oldest(log_of(store), named, fan=4, readers=1) == first
     assert store.objects[SPAN] == body
 
 
@@ -145,9 +147,9 @@ def test_a_span_of_the_same_rows_in_other_bytes_is_taken_for_what_it_is() -> Non
     """As another version of Arrow may write them."""
     store = MemoryStore()
     named = written(store)
-    other = encoded(ids(*chained.from_iterable(CONTENTS)).replace_schema_metadata({"written_by": "another"}))
+    other = encode(ids(*chained.from_iterable(CONTENTS)).replace_schema_metadata({"written_by": "another"}))
     store.objects[SPAN] = other
-    span = merged(log_of(store), named, fan=4, readers=1)
+    span = merge_oldest(log_of(store), named, fan=4, readers=1)
     assert span is not None
     assert (store.objects[SPAN], span.bytes) == (other, len(other))
 
@@ -158,8 +160,8 @@ OTHER_ROWS = f"epochs 0 to 3 of 'ids', shard 1, were merged to other rows.*{SPAN
 @pytest.mark.parametrize(
     ("theirs", "kind", "says"),
     [
-        (encoded(ids("a")), SinkError, OTHER_ROWS),
-        (encoded(ids("a", "b", "c", "d", "e", "f", "g", "a")), SinkError, OTHER_ROWS),
+        (encode(ids("a")), SinkError, OTHER_ROWS),
+        (encode(ids("a", "b", "c", "d", "e", "f", "g", "a")), SinkError, OTHER_ROWS),
         (b"no Arrow", ChainError, f"a delta is corrupt: .*{SPAN}"),
     ],
 )
@@ -170,13 +172,13 @@ def test_a_span_of_other_rows_or_that_is_damaged_is_an_error_and_is_left_as_it_i
     named = written(store)
     store.objects[SPAN] = theirs
     with pytest.raises(kind, match=says):
-        merged(log_of(store), named, fan=4, readers=1)
+        merge_oldest(log_of(store), named, fan=4, readers=1)
     assert store.objects[SPAN] == theirs
 
 
 @pytest.mark.parametrize("readers", [1, 8])
 @pytest.mark.parametrize(
-    "body", [None, b"no Arrow", encoded(ids("a", "b", "x")), encoded(ids("a")), encoded(ids("a", "b", "c").drop("id"))]
+    "body", [None, b"no Arrow", encode(ids("a", "b", "x")), encode(ids("a")), encode(ids("a", "b", "c").drop("id"))]
 )
 def test_a_part_that_is_missing_or_damaged_is_named_and_nothing_is_written(body: bytes | None, readers: int) -> None:
     """So it comes to a driver that was replaced: the newer one has deleted the parts."""
@@ -187,7 +189,7 @@ def test_a_part_that_is_missing_or_damaged_is_named_and_nothing_is_written(body:
     if body is not None:
         store.objects[key] = body
     with pytest.raises(ChainError, match=f"(missing|corrupt: ).*{key}"):
-        merged(log_of(store), named, fan=4, readers=readers)
+        merge_oldest(log_of(store), named, fan=4, readers=readers)
     assert SPAN not in store.objects
 
 
@@ -198,10 +200,10 @@ def test_inline_rows_that_are_not_those_of_the_chain_are_not_merged() -> None:
     assert isinstance(rows, Delta)
     named[2] = Named(2, rows.model_copy(update={"inline": (rows.inline or "").replace('"d"', '"x"')}))
     with pytest.raises(ChainError, match=f"deltas cannot be merged, their rows are not those the chain names.*{SPAN}"):
-        merged(log_of(store), named, fan=4, readers=1)
+        merge_oldest(log_of(store), named, fan=4, readers=1)
     named[2] = Named(2, rows.model_copy(update={"inline": '{"id":["d"]}'}))
     with pytest.raises(ChainError, match="deltas cannot be merged, their columns differ"):
-        merged(log_of(store), named, fan=4, readers=1)
+        merge_oldest(log_of(store), named, fan=4, readers=1)
     assert SPAN not in store.objects
 
 
@@ -210,7 +212,7 @@ def test_each_part_is_read_once() -> None:
     store = MemoryStore()
     named = written(store)
     asked = len(store.requests)
-    merged(log_of(store), named, fan=4, readers=1)
+    merge_oldest(log_of(store), named, fan=4, readers=1)
     assert [(type(request), request.key) for request in store.requests[asked:]] == [
         (Get, LAYOUT.delta(catalog.KIND, 0, 1)),
         (Get, LAYOUT.delta(catalog.KIND, 3, 1)),
@@ -227,7 +229,7 @@ def test_rows_that_were_read_are_digested_once() -> None:
         seen.append(table.num_rows)
         return catalog.canonical(table)
 
-    merged(ShardDeltas(store, LAYOUT, catalog.KIND, 1, canonical), named, fan=4, readers=1)
+    merge_oldest(ShardDeltas(store, LAYOUT, catalog.KIND, 1, canonical), named, fan=4, readers=1)
     assert seen == [8]
 
 
@@ -266,4 +268,4 @@ def test_the_bound_of_rows_is_one_that_arrow_can_hold() -> None:
     assert merge.ROWS * 4000 < 2**31
     with patch.object(merge, "ROWS", 7):
         store = MemoryStore()
-        assert merged(log_of(store), written(store), fan=4) is None
+        assert merge_oldest(log_of(store), written(store), fan=4) is None

@@ -15,7 +15,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.state import catalog, merge, windows
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.deltas import Named, ShardDeltas
-from effectively_once.state.merge import merged, take_in
+from effectively_once.state.merge import merge_oldest, take_in
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore
 
@@ -41,7 +41,7 @@ def test_as_many_threads_read_as_there_are_readers_and_none_for_one(
 
     monkeypatch.setattr(merge, "ThreadPoolExecutor", noting)
     log, named = written(ListedStore())
-    span = merged(log, named, fan=4, readers=readers)
+    span = merge_oldest(log, named, fan=4, readers=readers)
     assert span is not None
     assert log.read(Named(3, span))["id"].to_pylist() == [f"id-{n}" for n in range(4)]
     assert made == pools
@@ -54,7 +54,7 @@ def test_a_span_tells_what_no_sum_of_its_parts_exceeds() -> None:
     named = [
         Named(epoch, log.write(epoch, rows).model_copy(update={"largest": size})) for epoch, size in enumerate((7, 5))
     ]
-    span = merged(log, named, fan=2, readers=1)
+    span = merge_oldest(log, named, fan=2, readers=1)
     assert span is not None
     assert span.largest == 12
 
@@ -76,10 +76,10 @@ def test_why_parts_do_not_fit_is_said_up_to_200_characters() -> None:
     other = pa.table({"c" * 300: ["d"]})
     named[2] = Named(2, rows.model_copy(update={"inline": f'{{"{"c" * 300}":["d"]}}'}))
     with pytest.raises(pa.ArrowInvalid) as arrows:
-        pa.concat_tables([log.unchecked(named[0]), log.unchecked(named[1]), other])
+        pa.concat_tables([log.read_unchecked(named[0]), log.read_unchecked(named[1]), other])
     reason = str(arrows.value).replace("\n", " ")
     assert len(reason) > 200
     with pytest.raises(ChainError) as error:
-        merged(log, named, fan=4, readers=1)
+        merge_oldest(log, named, fan=4, readers=1)
     said = f"deltas cannot be merged, their columns differ or cannot be read: {reason[:200]} ("
     assert " ".join(str(error.value).split()).startswith(" ".join(said.split()))

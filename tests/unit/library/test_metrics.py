@@ -24,8 +24,8 @@ def test_an_epoch_is_counted_by_outcome_and_step() -> None:
     metrics = Metrics("uc")
     counts = Counts.model_validate({"in": 10, "accepted": 6, "duplicate": 2, "late": 1, "malformed": 1})
     record = record_of(declaration(4), generation=3).model_copy(update={"counts": counts})
-    metrics.published(record, MS, repeat=False)
-    metrics.published(record, MS, repeat=True)
+    metrics.count_epoch(record, MS, repeat=False)
+    metrics.count_epoch(record, MS, repeat=True)
     assert [_sample(metrics, "rows_total", outcome=name) for name in OUTCOMES] == [12, 4, 2, 2]
     assert _sample(metrics, "epochs_total", repeat="true") == 1
     assert _sample(metrics, "step_seconds_total", step="ids") == pytest.approx(0.24)
@@ -41,7 +41,7 @@ def test_who_is_left_behind_is_counted_until_nobody_is() -> None:
     lags = Clock(shown={"events": {"0": 40, "1": 900}}, sources={"gate": 50, "near": 350}, forced_ms=300)
     for pinned, number in ((lags, 2), (Clock(), 0), (lags, 2), (None, 0)):
         record = record_of(declaration(4)).model_copy(update={"clock": pinned})
-        metrics.published(record, MS, repeat=False)
+        metrics.count_epoch(record, MS, repeat=False)
         assert _sample(metrics, "left_behind") == number
 
 
@@ -52,7 +52,7 @@ def test_sources_that_are_not_waited_for_are_counted_until_they_are_back() -> No
             None if released is None else Clock(sources=dict.fromkeys(("far", "gate", "near"), 50), released=released)
         )
         record = record_of(declaration(4)).model_copy(update={"clock": pinned})
-        metrics.published(record, MS, repeat=False)
+        metrics.count_epoch(record, MS, repeat=False)
         assert _sample(metrics, "sources_released") == number
 
 
@@ -60,7 +60,7 @@ def test_they_are_served_where_the_environment_says() -> None:
     metrics = Metrics("uc")
     assert metrics.serve({}) is None
     port = metrics.serve({VARIABLE: "0"})
-    metrics.input_held(0.5, None)
+    metrics.show_input(0.5, None)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         assert 'effectively_once_input_retention_seconds{pipeline="uc"} -1.0' in answer.read().decode()
 

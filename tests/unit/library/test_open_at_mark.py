@@ -25,7 +25,7 @@ class Noting(TransactionalSink[Sequence[bytes]]):
         super().__init__("here", lambda _: None)
         self.asked: list[object] = []
 
-    def _described(self, rows: Sequence[bytes], like: str = digest.EMPTY) -> Rows:
+    def _describe(self, rows: Sequence[bytes], like: str = digest.EMPTY) -> Rows:
         raise AssertionError(rows, like)
 
     def _open(self, generation: int) -> None:
@@ -57,7 +57,7 @@ def test_a_shard_does_not_begin_where_it_cannot_be_told_what_hangs(monkeypatch: 
     def refuse(*_: object) -> bool:
         raise UnreachableError("the broker does not answer", "b:1", "Start it.")
 
-    monkeypatch.setattr(kafka, "_opened", lambda _: None)
+    monkeypatch.setattr(kafka, "_open", lambda _: None)
     monkeypatch.setattr(kafka, "end_hanging", refuse)
     monkeypatch.setattr(kafka, "read_mark", lambda *_: asked.append("mark"))
     with pytest.raises(UnreachableError):

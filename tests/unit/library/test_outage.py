@@ -141,21 +141,21 @@ class Named(Driver):
 
 def test_a_driver_names_what_ended_its_query() -> None:
     """The store may be back by then: head is read."""
-    assert isinstance(Named().named(CapturedError(failed(PUT + SILENT))), UnreachableError)
-    assert Named().named(CapturedError(failed("boom"))) is None
+    assert isinstance(Named().name_error(CapturedError(failed(PUT + SILENT))), UnreachableError)
+    assert Named().name_error(CapturedError(failed("boom"))) is None
 
 
 def test_a_driver_that_was_replaced_says_that_first() -> None:
     why = StaleDriverError("driver a was replaced by b", "head", "Nothing.")
-    assert Named(ours=why).named(CapturedError(failed(PUT + SILENT))) is why
+    assert Named(ours=why).name_error(CapturedError(failed(PUT + SILENT))) is why
 
 
 def test_state_that_could_not_be_read_in_an_outage_is_not_told_to_be_lost() -> None:
     said = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
     trace = f"{said}\nCaused by: java.io.IOException: {PUT}{SILENT}"
     plan = SimpleNamespace()
-    assert isinstance(Named(plan).named(CapturedError(failed(said), trace)), UnreachableError)
-    assert isinstance(Named(plan).named(CapturedError(failed(said), said)), CheckpointError)
+    assert isinstance(Named(plan).name_error(CapturedError(failed(said), trace)), UnreachableError)
+    assert isinstance(Named(plan).name_error(CapturedError(failed(said), said)), CheckpointError)
 
 
 def test_a_start_that_finishes_an_epoch_ends_with_the_name_of_what_was_away(

@@ -146,7 +146,7 @@ def test_a_worker_without_memory_is_no_error_of_the_aggregate(name: str) -> None
     values = accumulators({"own": replace(TOTAL, **changed)}, pa.schema([("n", pa.int64())]))
     rows = pa.table({"key": ["a"] * 3, "window_start_ms": [0] * 3, "own": [b"=1", b"+[2]", b"+[3]"]})
     with pytest.raises(MemoryError):
-        windows.final_of(windows.grouped(rows.cast(windows.schema(values)), windows.merges(values)), values)
+        windows.final_of(windows.group_rows(rows.cast(windows.schema(values)), windows.merges(values)), values)
 
 
 @pytest.mark.parametrize("spans", [1, 5, 3 * windows.PARTS])
@@ -189,6 +189,6 @@ def test_parts_are_merged_to_the_same_bytes_in_whatever_order_they_come() -> Non
     values = accumulators({"own": rough}, pa.schema([("n", pa.int64())]))
     rows = pa.table({"key": ["a"] * 4, "window_start_ms": [0] * 4, "own": [b"=1", b"=20", b"+[3]", b"=7"]})
     rows = rows.cast(windows.schema(values))
-    due = windows.grouped(rows, windows.merges(values)).to_pylist()
+    due = windows.group_rows(rows, windows.merges(values)).to_pylist()
     for order in permutations(range(4)):
-        assert windows.grouped(rows.take([*order]), windows.merges(values)).to_pylist() == due
+        assert windows.group_rows(rows.take([*order]), windows.merges(values)).to_pylist() == due

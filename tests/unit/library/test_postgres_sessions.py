@@ -20,7 +20,7 @@ from effectively_once.errors import (
     SinkError,
     UnreachableError,
 )
-from effectively_once.sinks.database import DatabaseAddress, Session, connect, named, naming
+from effectively_once.sinks.database import DatabaseAddress, Session, connect, name_error, name_failures
 
 ADDRESS = DatabaseAddress("postgresql://db:5433/results")
 DENIED = [
@@ -171,10 +171,10 @@ def test_what_no_new_session_helps_against_has_a_name_and_all_else_none(
     error: psycopg.Error, kind: type[PipelineError] | None
 ) -> None:
     """A commit without a name has an unknown outcome, and the mark is asked."""
-    found = named(error, "table x")
+    found = name_error(error, "table x")
     assert type(found) is (kind or type(None))
     assert found is None or (found.where == "table x" and str(error) in found.what)
-    with pytest.raises(kind or UnreachableError, match="table x") as raised, naming("table x"):
+    with pytest.raises(kind or UnreachableError, match="table x") as raised, name_failures("table x"):
         raise error
     assert raised.value.__cause__ is error
 
@@ -184,7 +184,7 @@ def test_what_no_new_session_helps_against_has_a_name_and_all_else_none(
     [("first line\nDETAIL: a row", "first line"), ("x" * 400, "x" * 300), ("", "UniqueViolation")],
 )
 def test_an_error_tells_no_rows(text: str, told: str) -> None:
-    found = named(pg.UniqueViolation(text), "here")
+    found = name_error(pg.UniqueViolation(text), "here")
     assert found is not None
     assert found.what == f"PostgreSQL refuses: {told}"
 
@@ -209,6 +209,6 @@ def test_a_session_that_gets_no_answer_is_closed_and_its_outcome_unknown(monkeyp
     assert ended == []
     with pytest.raises(psycopg.OperationalError, match="no answer within 3 s") as unknown:
         session.wait("silent")
-    assert named(unknown.value, "here") is None
+    assert name_error(unknown.value, "here") is None
     assert ended == [True]
     assert [(interval, timeout) for _, interval, timeout in waited] == [(0.1, 3.0), (0.2, 9.0), (0.2, 9.0), (0.1, 3.0)]

@@ -135,7 +135,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         told.append((name, shape, list(rows)))
         return {1: "a constraint"}
 
-    monkeypatch.setattr(dry_run, "refused", trial)
+    monkeypatch.setattr(dry_run, "find_refused", trial)
     return told
 
 
@@ -143,11 +143,11 @@ def test_rows_are_tried_in_the_session_that_is_there(session: FakeSession, tried
     """None is opened but the first, by which no older generation commits any more."""
     sink, trial = TableSink(ADDRESS, SHAPE), (NAME, SHAPE, [("ann", 0), ("bob", 1)])
     for _ in range(2):
-        assert sink.refused(4, table_of("ann", "bob")) == {1: "a constraint"}
+        assert sink.find_refused(4, table_of("ann", "bob")) == {1: "a constraint"}
     assert tried == [trial, trial]
     assert (len(session.asked), session.mark) == (1, [-1, 4, 0, "other"])
     with pytest.raises(SinkError, match="the job gives columns"):
-        sink.refused(4, table_of("ann").select(["user"]))
+        sink.find_refused(4, table_of("ann").select(["user"]))
     assert tried == [trial, trial]
 
 
@@ -156,14 +156,14 @@ def test_a_session_that_was_lost_before_a_trial_is_opened_anew_once(session: Fak
     sink = TableSink(ADDRESS, SHAPE)
     sink.publish(0, 1, table_of("ann"))
     tried.append(psycopg.OperationalError("gone"))
-    assert sink.refused(1, table_of("ann", "bob")) == {1: "a constraint"}
+    assert sink.find_refused(1, table_of("ann", "bob")) == {1: "a constraint"}
     assert (len(session.asked), session.said.count("close")) == (2, 1)
     session.said.clear()
     assert sink.publish(1, 1, table_of("bob"))[1] is Published.NOW
     assert "SELECT epoch," in session.said
     tried[:] = [psycopg.OperationalError("gone"), psycopg.OperationalError("gone again")]
     with pytest.raises(UnreachableError, match=r"gone again .table clicks\.counts at postgresql://db:5432/results"):
-        sink.refused(1, table_of("ann"))
+        sink.find_refused(1, table_of("ann"))
     assert sink.publish(2, 1, table_of("cid"))[1] is Published.NOW
 
 
@@ -172,7 +172,7 @@ def test_a_trial_that_no_new_session_helps_is_not_repeated(session: FakeSession,
     sink.publish(0, 1, table_of("ann"))
     tried.append(pg.InsufficientPrivilege("no right"))
     with pytest.raises(AccessError, match=r"no right .table clicks\.counts at postgresql://db:5432/results"):
-        sink.refused(1, table_of("ann"))
+        sink.find_refused(1, table_of("ann"))
     assert (len(session.asked), session.said[-1], tried) == (1, "close", [])
 
 
@@ -238,11 +238,11 @@ def test_the_first_epoch_is_found_published_before_by_the_digest_of_whoever_did(
 def test_a_decimal_has_its_digits_in_the_table_and_none_in_what_a_copy_is_told() -> None:
     """The client knows types by name, and of one with digits nothing."""
     shape = TableShape(pa.schema([("price", pa.decimal128(12, 2)), ("user", pa.string())]))
-    assert (shape.types, shape.copied) == ({"price": "numeric(12,2)", "user": "text"}, ["numeric", "text"])
+    assert (shape.types, shape.copy_types) == ({"price": "numeric(12,2)", "user": "text"}, ["numeric", "text"])
 
 
 def test_rows_are_staged_in_a_table_of_the_sinks_columns(session: FakeSession) -> None:
-    statement = postgres._staging(ADDRESS, SHAPE).as_string(None)
+    statement = postgres._staging_table(ADDRESS, SHAPE).as_string(None)
     of_ours = 'AS SELECT "user", "number" FROM "clicks"."counts" WITH NO DATA'
     assert statement == f"CREATE TEMPORARY TABLE staged {of_ours}"
 

@@ -42,7 +42,7 @@ def counts_of(rows: PublishedRows) -> list[tuple[int, int, int]]:
 def rewritten(store: MemoryStore, epoch: int, /, **changes: Any) -> None:
     """Have an epoch's manifest written with other fields."""
     key = LAYOUT.manifest(GLOBAL_COUNTS, epoch)
-    store.objects[key] = checksum.sealed({**checksum.opened(store.objects[key])[0], **changes})
+    store.objects[key] = checksum.seal({**checksum.open_sealed(store.objects[key])[0], **changes})
 
 
 def file_of(store: MemoryStore, epoch: int) -> str:
@@ -97,7 +97,7 @@ def test_no_listing_says_what_is_published(store: MemoryStore) -> None:
     """Neither a staged file without a manifest nor a manifest of an epoch that was never declared is seen."""
     sink = ManifestSink(store, LAYOUT, GLOBAL_COUNTS)
     sink.publish(EPOCHS, 9, pa.table({"window_start_ms": [1], "count": [99]}))
-    store.objects[LAYOUT.staged(GLOBAL_COUNTS, 3, "orphan")] = store.objects[file_of(store, 4)]
+    store.objects[LAYOUT.staged_file(GLOBAL_COUNTS, 3, "orphan")] = store.objects[file_of(store, 4)]
     assert counts_of(rows_of(store)) == global_counts(EPOCHS)
 
 

@@ -44,7 +44,7 @@ def ids(place: Place, sink: str = "orders") -> list[str]:
 
 
 def record_of(place: Place, epoch: int = 0) -> str:
-    return Layout(place.name).recorded(refusals.STEP, epoch, 0)
+    return Layout(place.name).step_record(refusals.STEP, epoch, 0)
 
 
 def test_a_row_that_a_table_refuses_is_a_dead_letter_and_in_no_sink() -> None:

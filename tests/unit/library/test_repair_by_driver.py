@@ -65,7 +65,7 @@ class MemoryDriver(Driver):
         self.epoch_job = EpochJob(self.job, self.chain)
         self.epoch_job.attempt = self.attempt  # type: ignore[method-assign]
         declarations = Declarations(self.job, self.source, None, wheel_digest=wheel, runtime=self.runtime)
-        declarations.tables = SimpleNamespace(tried=lambda: world.tried)  # type: ignore[assignment]
+        declarations.tables = SimpleNamespace(find_tried=lambda: world.tried)  # type: ignore[assignment]
         self.publisher = Publisher(declarations, self.epoch_job, self.metrics, self.stopping)
         self.batches = Batches(self.publisher, self.control, self.stopping)
 
@@ -89,7 +89,7 @@ class MemoryDriver(Driver):
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "judged", lambda _, frame: frame)
+    monkeypatch.setattr(rows, "judge", lambda _, frame: frame)
 
 
 def test_a_driver_finishes_the_epoch_as_shown_then_reads_its_ranges_once_more() -> None:
@@ -137,10 +137,10 @@ def test_a_pipeline_is_not_drained_before_it_is_repaired(monkeypatch: pytest.Mon
     started = MemoryDriver(world)
     started.publisher.recover(world.declared, SPARK)
     started.control = SimpleNamespace(wish=lambda *_: "drain")  # type: ignore[assignment]
-    monkeypatch.setattr(control, "drained", lambda *_: True)
-    assert started.drained() is None
+    monkeypatch.setattr(control, "is_drained", lambda *_: True)
+    assert started.find_finished_drain() is None
     started.publisher.repair(SPARK)
-    assert started.drained() == "drain"  # type: ignore[comparison-overlap]
+    assert started.find_finished_drain() == "drain"  # type: ignore[comparison-overlap]
 
 
 def test_an_ordinary_start_repairs_nothing() -> None:

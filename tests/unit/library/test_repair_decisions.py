@@ -12,7 +12,7 @@ from effectively_once.epoch import as_shown
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.declaration import Declaration
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.objects import run
 from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, assert_goes_on, broken, records, truncating
 from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS, World
@@ -55,9 +55,9 @@ def test_windows_that_the_first_attempt_showed_stay_as_they_are() -> None:
     driver.part = truncating(5, 0)
     driver.finish(driver.declare())
     body = world.store.objects[world.layout.head]
-    head = decoded(body, "")
+    head = decode(body, "")
     lost = head.model_copy(update={"tail": head.tail[:-1], "last_recorded": HIT - 1, "declared": head_declared(head)})
-    world.store.objects[world.layout.head] = lost.encoded()
+    world.store.objects[world.layout.head] = lost.encode()
     with pytest.raises(SinkError):
         world.driver().start()
     world.repair()

@@ -40,7 +40,7 @@ def test_what_a_table_refused_of_an_epoch_stays_refused_though_its_constraint_go
     driver = world.driver()
     driver.part = truncating(1, 0)
     die(driver, after)
-    assert world.layout.recorded(refusals.STEP, HIT, 0) in world.store.objects
+    assert world.layout.step_record(refusals.STEP, HIT, 0) in world.store.objects
     visible = refused(world)
     assert any(epoch == HIT for _, epoch in visible) == ((DEAD_LETTER, 0) in (after, *done(after)))
     for shard in (0, 1):

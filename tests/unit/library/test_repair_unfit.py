@@ -88,7 +88,7 @@ def test_files_that_do_not_say_which_rows_they_show_are_refused() -> None:
     assert driver.record(pinned, told)
     head = world.head
     lost = head.model_copy(update={"tail": head.tail[:-1], "last_recorded": HIT - 1, "declared": pinned})
-    world.store.objects[world.layout.head] = lost.encoded()
+    world.store.objects[world.layout.head] = lost.encode()
     refused(world, r"nothing tells which rows of the input these are \(shard 0: .*sink archive shows the epoch")
 
 
@@ -145,7 +145,7 @@ def test_rows_that_were_pinned_and_are_others_by_now_are_refused() -> None:
     assert shown.key is not None
     table = as_shown.read(world.store, shown)
     other = table.set_column(2, "offset", pa.array([offset + 1 for offset in table["offset"].to_pylist()]))
-    world.store.objects[shown.key] = deltas.encoded(other)
+    world.store.objects[shown.key] = deltas.encode(other)
     with pytest.raises(ChainError, match=r"cannot be read: its rows are not those that were pinned"):
         world.driver().start()
 

@@ -53,12 +53,12 @@ def test_what_no_epoch_covers_and_the_topic_does_not_hold_is_named_with_both_way
 
 
 def test_a_partition_that_the_chain_does_not_know_begins_at_0() -> None:
-    assert retained.gone(recorded(), first(p0=0, p1=0, p2=4)) == {"events": {"2": (0, 4)}}
+    assert retained.find_gone(recorded(), first(p0=0, p1=0, p2=4)) == {"events": {"2": (0, 4)}}
 
 
 def test_before_the_first_epoch_nothing_is_lost_and_of_another_topic_nothing_is_told() -> None:
-    assert retained.gone(recorded(0), first(p0=5)) == {}
-    assert retained.gone(recorded(), {"others": {"0": 99}}) == {}
+    assert retained.find_gone(recorded(0), first(p0=5)) == {}
+    assert retained.find_gone(recorded(), {"others": {"0": 99}}) == {}
 
 
 def test_a_declared_epoch_needs_what_it_reads_and_what_follows_it_is_looked_at_when_it_is_finished() -> None:
@@ -107,8 +107,8 @@ def test_the_rest_that_an_abandoned_epoch_was_to_take_is_needed_by_the_next_one_
         with pytest.raises(SourceError, match=r"epoch 4 has to read them for a divided one.*Put the topic back"):
             retained.check(head, first(p0=gone))
         with pytest.raises(SourceError, match="for a divided one"):
-            accept_loss._lost(head, first(p0=gone))
-    assert accept_loss._lost(head, first(p0=start)) == {}
+            accept_loss._find_lost(head, first(p0=gone))
+    assert accept_loss._find_lost(head, first(p0=start)) == {}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class AgedStore(ListedStore):
         self.born_ms: dict[str, int] = {}
         self.listing: Callable[[], object] = lambda: None
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def list_objects(self, prefix: str) -> Iterator[Listed]:
         for name in list(self.names(prefix)):
             self.listing()
             if name in self.objects:
@@ -118,9 +118,11 @@ def left_over(store: AgedStore) -> dict[Sort, list[str]]:
             LAYOUT.span("counts", 0, floor - 1, 1),
             LAYOUT.delta("old", 38, 0),
         ),
-        Sort.FILES: put(store, LAYOUT.staged(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged(GLOBAL_COUNTS, 0, "bb")),
-        Sort.RECORDED: put(store, LAYOUT.recorded("rate", 39, 0)),
-        Sort.SHOWN: put(store, LAYOUT.shown(0, 1, 1)),
+        Sort.FILES: put(
+            store, LAYOUT.staged_file(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged_file(GLOBAL_COUNTS, 0, "bb")
+        ),
+        Sort.RECORDED: put(store, LAYOUT.step_record("rate", 39, 0)),
+        Sort.SHOWN: put(store, LAYOUT.shown_rows(0, 1, 1)),
         Sort.LETTERS: put(store, LAYOUT.letter(39, "a" * 64), LAYOUT.letter(2, "b" * 64)),
         Sort.CHECKPOINTS: put(store, f"{LAYOUT.checkpoint('000000-cdef')}/offsets/0"),
     }
@@ -230,7 +232,7 @@ def test_a_driver_that_begins_a_lineage_meanwhile_keeps_its_checkpoint(store: Ag
 
 def test_an_interrupted_deletion_is_finished_by_another_one(store: AgedStore) -> None:
     before = dict(store.objects)
-    put(store, *(LAYOUT.recorded("rate", epoch, shard) for epoch in range(40) for shard in range(100)))
+    put(store, *(LAYOUT.step_record("rate", epoch, shard) for epoch in range(40) for shard in range(100)))
     work, deletes = retention(store), count()
     leftovers = work.find()
 

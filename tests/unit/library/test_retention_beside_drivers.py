@@ -54,7 +54,7 @@ def _manifest(staged: Staged, store: ObjectStore) -> Manifest | None:
     return ManifestSink(store, LAYOUT, staged.sink).manifest(staged.epoch)
 
 
-def _explored(pipeline: Pipeline, judge: Judge = View.judged) -> Explored:
+def _explored(pipeline: Pipeline, judge: Judge = View.judge) -> Explored:
     return explored_beside(pipeline, lambda at: _tidy(judge, at))
 
 
@@ -77,12 +77,12 @@ def test_drivers_publish_every_record_once_whatever_retention_deletes(
 
 def _unnamed(view: View, name: str) -> Sort | Staged | object | None:
     """Any delta or span that head does not name."""
-    return Sort.DELTAS if "/deltas/" in name and name not in view.named else view.judged(name)
+    return Sort.DELTAS if "/deltas/" in name and name not in view.named else view.judge(name)
 
 
 def _unnamed_span(view: View, name: str) -> Sort | Staged | object | None:
     """Any span that head does not name."""
-    return Sort.DELTAS if name.endswith("000-000000001.arrow") and name not in view.named else view.judged(name)
+    return Sort.DELTAS if name.endswith("000-000000001.arrow") and name not in view.named else view.judge(name)
 
 
 @pytest.mark.parametrize("judge", [_unnamed, _unnamed_span])

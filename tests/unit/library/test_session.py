@@ -84,7 +84,7 @@ def test_input_is_read_committed_and_a_loss_is_no_skip() -> None:
     for reader in (
         source.stream(spark, {"events": {"0": 3}}),
         source.between(spark, RANGES),
-        source.retained(spark, "events"),
+        source.read_retained(spark, "events"),
     ):
         told = cast(Any, reader).set
         assert (told["failOnDataLoss"], told["kafka.isolation.level"]) == ("true", "read_committed")

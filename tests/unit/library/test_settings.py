@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.pipeline.settings import digest, load, unchanged
+from effectively_once.pipeline.settings import digest, load, refuse_changed
 from tests.settings import JOB, REQUIRED, pipeline_settings
 
 BOUND = {"topic": "other", "shards": 3, "window_ms": 1000, "lateness_ms": 1000}
@@ -121,14 +121,14 @@ def test_settings_that_state_depends_on_may_not_change_and_others_may() -> None:
     settings = pipeline_settings()
     kept = settings.bound
     assert set(kept) == set(BOUND)
-    unchanged(kept, settings.model_copy(update={"kafka_bootstrap": "other:1", "epoch_rows_max": 5}).bound, "head")
+    refuse_changed(kept, settings.model_copy(update={"kafka_bootstrap": "other:1", "epoch_rows_max": 5}).bound, "head")
     for field, value in BOUND.items():
         changed = settings.model_copy(update={field: value})
         with pytest.raises(SettingsError, match=f"^{field} was .* and is {value!r} now .*head.*Set {field} back to"):
-            unchanged(kept, changed.bound, "head")
+            refuse_changed(kept, changed.bound, "head")
         assert digest(changed.bound) != digest(kept)
 
 
 def test_settings_survive_the_way_through_head_as_json() -> None:
     settings = pipeline_settings()
-    unchanged(json.loads(json.dumps(settings.bound)), settings.bound, "head")
+    refuse_changed(json.loads(json.dumps(settings.bound)), settings.bound, "head")

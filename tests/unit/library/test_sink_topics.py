@@ -15,7 +15,7 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.sink_topics import refuse_expiring, same_sinks
 from effectively_once.errors import SinkError, SourceError
 from effectively_once.ledger import chain
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.objects import run
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.tables import comment_with, identity
@@ -61,9 +61,9 @@ def test_a_start_pins_the_topics_and_an_operators_command_leaves_them() -> None:
     assert begun.sink_topics == OURS
     store = MemoryStore()
     older = advanced(store, taken(store), 2).head
-    assert b"sink_topics" not in older.encoded()
+    assert b"sink_topics" not in older.encode()
     started = run(chain.take_over(LAYOUT, "driver", SETTINGS, sink_topics=OURS), store).head
-    assert decoded(started.encoded(), LAYOUT.head).sink_topics == OURS
+    assert decode(started.encode(), LAYOUT.head).sink_topics == OURS
     assert run(chain.take_over(LAYOUT, "operator", {}), store).head.sink_topics == OURS
 
 

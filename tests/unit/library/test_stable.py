@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once.epoch.recorded import collect, recorded
+from effectively_once.epoch.recorded import add_recorded, collect
 from effectively_once.errors import ChainError, SinkError, VersionError
 from effectively_once.ledger.objects import Delete
 from effectively_once.pipeline.recorded_step import RecordedStep
@@ -77,7 +77,7 @@ def test_a_second_step_is_given_what_the_first_one_recorded() -> None:
     )
     for _ in range(2):
         rated, _ = ask(store, unsteady)
-        both, _ = recorded(after, store, LAYOUT, epoch=3, shard=1, rows=rated)
+        both, _ = add_recorded(after, store, LAYOUT, epoch=3, shard=1, rows=rated)
         assert both["twice"].to_pylist() == [3.0, 3.0]
 
 
@@ -131,9 +131,9 @@ def test_any_damage_to_a_record_is_refused(seed: int, where: float, cut: bool) -
     [
         b"",
         b"text",
-        deltas.encoded(rows_of("a")),
-        deltas.encoded(rows_of("a").replace_schema_metadata({"k": "v"})),
-        deltas.encoded(rows_of("a").replace_schema_metadata({"effectively_once.recorded": '{"step": "rate"}'})),
+        deltas.encode(rows_of("a")),
+        deltas.encode(rows_of("a").replace_schema_metadata({"k": "v"})),
+        deltas.encode(rows_of("a").replace_schema_metadata({"effectively_once.recorded": '{"step": "rate"}'})),
     ],
     ids=["nothing", "text", "no metadata", "other metadata", "half of it"],
 )
@@ -148,8 +148,8 @@ def test_an_object_that_is_whole_and_no_record_is_refused(stream: bytes) -> None
 @pytest.mark.parametrize(("name", "epoch", "shard"), [("other", 3, 1), ("rate", 4, 1), ("rate", 3, 0)])
 def test_a_record_that_was_copied_to_another_name_is_refused(name: str, epoch: int, shard: int) -> None:
     store, unsteady = MemoryStore(), Unsteady()
-    recorded(RecordedStep(name, unsteady, ADDS), store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a", "b"))
-    store.objects[KEY] = store.objects[LAYOUT.recorded(name, epoch, shard)]
+    add_recorded(RecordedStep(name, unsteady, ADDS), store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a", "b"))
+    store.objects[KEY] = store.objects[LAYOUT.step_record(name, epoch, shard)]
     with pytest.raises(ChainError, match=f"it is of step '{name}', epoch {epoch}, shard {shard} .{KEY}"):
         ask(store, unsteady)
 
@@ -166,11 +166,11 @@ def test_each_step_epoch_and_shard_has_a_record_of_its_own_and_those_of_one_epoc
     store, unsteady = MemoryStore(), Unsteady()
     for name, epoch, shard in itertools.product(("rate", "other", "kept"), (2, 3, 4), (0, 1)):
         step = RecordedStep(name, unsteady, ADDS)
-        assert not recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a"))[1]
+        assert not add_recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a"))[1]
     assert unsteady.calls == len(store.objects) == 18
     before, asked = set(store.objects), len(store.requests)
     collect(["rate", "other"], store, LAYOUT, epoch=3, shards=3)
-    deleted = [LAYOUT.recorded(name, 3, shard) for name in ("rate", "other") for shard in (0, 1, 2)]
+    deleted = [LAYOUT.step_record(name, 3, shard) for name in ("rate", "other") for shard in (0, 1, 2)]
     assert before - set(store.objects) == before & set(deleted)
     assert store.requests[asked:] == [Delete(key) for key in deleted]
 
@@ -223,8 +223,8 @@ def test_the_example_of_the_documentation_works() -> None:
     exec(code, names)  # noqa: S102 - a page of ours
     assert isinstance(names["RATED"], RecordedStep)
     rows, store = pa.table({"id": ["a", "b"], "currency": ["CHF", None]}), MemoryStore()
-    first, _ = recorded(names["RATED"], store, LAYOUT, epoch=0, shard=0, rows=rows)
-    assert recorded(names["RATED"], store, LAYOUT, epoch=0, shard=0, rows=rows) == (first, True)
+    first, _ = add_recorded(names["RATED"], store, LAYOUT, epoch=0, shard=0, rows=rows)
+    assert add_recorded(names["RATED"], store, LAYOUT, epoch=0, shard=0, rows=rows) == (first, True)
     assert [value is None for value in first["rate"].to_pylist()] == [False, True]
 
 
@@ -233,7 +233,7 @@ def test_it_is_told_where_the_code_has_answered_and_nothing_is_recorded() -> Non
     seen: list[tuple[int, bool]] = []
     step = RecordedStep("rate", unsteady, ADDS)
     for _ in range(2):
-        recorded(
+        add_recorded(
             step,
             store,
             LAYOUT,

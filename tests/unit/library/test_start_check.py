@@ -49,7 +49,7 @@ class Stand:
         self.folder = Folder(EPOCHS, EPOCHS)
         self.folder.put("metadata", '{"id": "x"}')
         self.store: Any = self.folder.store
-        monkeypatch.setattr(self.store, "listed", lambda _: (), raising=False)
+        monkeypatch.setattr(self.store, "list_objects", lambda _: (), raising=False)
         monkeypatch.setattr(self.store, "address", SimpleNamespace(bucket="data"), raising=False)
         held = advanced(self.store, taken(self.store), EPOCHS - 1)
         self.held = run(chain.declare(LAYOUT, held, declaration(EPOCHS - 1), None, 0), self.store)
@@ -63,9 +63,9 @@ class Stand:
         )
         monkeypatch.setattr(Preflight, "surroundings", lambda _: {"events": "id"})
         monkeypatch.setattr(Preflight, "probe", lambda _: None)
-        monkeypatch.setattr(preflight, "seen_mark", lambda *_: Mark(self.held.head.last_recorded, 1, 0, ""))
-        monkeypatch.setattr(preflight, "asked", lambda *_: self.facts)
-        monkeypatch.setattr(preflight, "unchanged", lambda *_: None)
+        monkeypatch.setattr(preflight, "read_seen_mark", lambda *_: Mark(self.held.head.last_recorded, 1, 0, ""))
+        monkeypatch.setattr(preflight, "ask", lambda *_: self.facts)
+        monkeypatch.setattr(preflight, "refuse_changed", lambda *_: None)
         monkeypatch.setattr(start_check, "KafkaSource", lambda _: self.source)
         monkeypatch.setattr(driver, "S3ObjectStore", lambda _: self.store)
         monkeypatch.setattr(driver, "KafkaSource", lambda _: self.source)
@@ -98,12 +98,12 @@ class Stand:
 
     def put(self, head: Head) -> None:
         """Let another head be there."""
-        self.store.objects[LAYOUT.head] = head.encoded()
+        self.store.objects[LAYOUT.head] = head.encode()
 
     def wish(self, state: State, end: int = 0) -> None:
         """Ask of drivers what operators ask."""
         ends = {"events": {"0": (0, end)}} if state is State.DRAINING else None
-        run(ask(LAYOUT, Wish.asked(state, ends)), self.store)
+        run(ask(LAYOUT, Wish.make(state, ends)), self.store)
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_of_a_pipeline_that_is_drained_a_driver_ends_at_once(stand: Stand) -> No
     wish = "draining, topic events to 0:30, asked for at "
     assert found.verdict.startswith(f"a driver would end at once: the pipeline is drained ({wish}")
     assert found.verdict.endswith("). `effectively-once resume` lets drivers run again.")
-    assert stand.started().drained() is not None
+    assert stand.started().find_finished_drain() is not None
 
 
 def test_one_that_is_still_draining_or_paused_starts(stand: Stand) -> None:
@@ -237,7 +237,7 @@ def test_a_wish_that_nobody_can_read_is_a_refusal(stand: Stand) -> None:
     found = stand.checked()
     assert (found.verdict, type(found.refusal)) == ("refused", ControlError)
     with pytest.raises(ControlError, match="what is asked of drivers cannot be read"):
-        stand.started().drained()
+        stand.started().find_finished_drain()
 
 
 def test_a_driver_at_work_that_goes_on_meanwhile_is_no_refusal(stateful: Stand) -> None:
@@ -261,10 +261,10 @@ def test_inspect_tells_that_nothing_goes_on_without_the_checkpoint(
     """It said that a new lineage would begin, and that a driver would start."""
     stateful.folder.delete("offsets/0", "offsets/1", "offsets/2")
     monkeypatch.setattr(inspector, "S3ListingStore", lambda *_: stateful.store)
-    monkeypatch.setattr(inspector, "seen_mark", lambda *_: None)
+    monkeypatch.setattr(inspector, "read_seen_mark", lambda *_: None)
     found = Inspector(stateful.job).look()
     told = {line.split()[0]: line for line in lines(found)}
     assert told["checkpoint"].endswith("it does not fit the chain: nothing goes on without it")
     assert told["start"] == "start       refused"
     assert "start: the state of the pipeline is in Spark's checkpoint, and it is gone" in told["refusal"]
-    assert found.told()["checkpoint"]["holds_state"]
+    assert found.as_json()["checkpoint"]["holds_state"]

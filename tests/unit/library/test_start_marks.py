@@ -53,7 +53,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
         number = of[address.sink] if address.shard == 1 else RECORDED
         return None if number < 0 else Mark(number, 1, 0, "")
 
-    monkeypatch.setattr(preflight, "seen_mark", mark)
+    monkeypatch.setattr(preflight, "read_seen_mark", mark)
     monkeypatch.setattr(preflight, "read_mark", mark)
     monkeypatch.setattr(preflight, "table_mark", mark)
     monkeypatch.setattr(preflight, "end_hanging", lambda *_: False)
@@ -109,11 +109,11 @@ def test_a_mark_that_seems_to_lag_may_be_behind_a_transaction_that_hangs(monkeyp
 
     recorded = Mark(RECORDED, 1, 0, "")
     hidden = "sink accepted shard 1"
-    monkeypatch.setattr(preflight, "seen_mark", lambda address: None if str(address) == hidden else recorded)
+    monkeypatch.setattr(preflight, "read_seen_mark", lambda address: None if str(address) == hidden else recorded)
     monkeypatch.setattr(preflight, "read_mark", lambda address, _: recorded if str(address) in ended else None)
     monkeypatch.setattr(preflight, "end_hanging", end)
     monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
     job = Job(PIPELINE, pipeline_settings(database="postgresql://h:1/d", start_patience_s=1.0))
     check = Preflight(job, LAYOUT, cast(S3ObjectStore, MemoryStore()), cast(KafkaSource, None))
-    assert all(mark == recorded for _, mark in check._marks_found(RECORDED))
+    assert all(mark == recorded for _, mark in check._find_marks(RECORDED))
     assert ended == [hidden]

@@ -26,8 +26,8 @@ from effectively_once.epoch.stateful_step import (
     FirstStep,
     Notes,
     again,
-    decided,
-    lateness_judged,
+    decide,
+    judge_lateness,
     notes_of,
     spark_delay_ms,
     spark_watermark_ms,
@@ -128,7 +128,7 @@ def test_late_is_what_it_is_everywhere_and_spark_drops_nothing_that_is_not(
         }
     )
     closed = windows.closed(windows.start(time_ms), watermark_ms)
-    judged = lateness_judged(rows, windows, watermark_ms)["reason"].to_pylist()
+    judged = judge_lateness(rows, windows, watermark_ms)["reason"].to_pylist()
     assert judged == ["late" if closed else None, "ahead", "bad_time"]
     made = pipeline_settings(window_ms=length_ms, lateness_ms=lateness_ms)
     assert closed or time_ms > spark_watermark_ms(made, watermark_ms)
@@ -146,7 +146,7 @@ def errand(place: Place, number: int = 0, silent: dict[int, Delta] | None = None
 
 def first(place: Place, rows: pa.Table, silent: dict[int, Delta] | None = None) -> tuple[pa.Table, Any]:
     step = place.step(place.task(PIPELINE))
-    accepted, note = decided(step, errand(place, silent=silent), rows.to_batches())
+    accepted, note = decide(step, errand(place, silent=silent), rows.to_batches())
     return accepted, None if note is None else json.loads(json.loads(note)["note"])
 
 
@@ -157,7 +157,7 @@ class Task:
     errand: Errand
 
     def getLocalProperty(self, name: str) -> str:  # noqa: N802 - Spark's name
-        return {PROPERTY: self.errand.encoded(), BATCH_ID: str(self.errand.declaration.batch_id)}[name]
+        return {PROPERTY: self.errand.encode(), BATCH_ID: str(self.errand.declaration.batch_id)}[name]
 
     def partitionId(self) -> int:  # noqa: N802 - Spark's name
         return 0
@@ -234,15 +234,15 @@ def test_rows_without_ids_are_all_accepted_again() -> None:
     place = Place()
     step = place.step(place.task(plain))
     rows = table([{}, {"reason": "late"}, {}], plain)
-    found, note = decided(step, Errand(step.task.declaration, 1, "owner", {}, {}), rows.to_batches())
+    found, note = decide(step, Errand(step.task.declaration, 1, "owner", {}, {}), rows.to_batches())
     assert (found["offset"].to_pylist(), note) == ([0, 2], None)
 
 
 def test_an_errand_is_read_by_tasks_of_its_batch_alone() -> None:
     """A task without one, or of another batch, runs outside of its epoch and must not publish."""
     mine = errand(Place(), 3)
-    assert Errand.of(mine.encoded(), "3") == mine
-    for text, batch in ((None, "3"), (mine.encoded(), "4"), (mine.encoded(), None)):
+    assert Errand.of(mine.encode(), "3") == mine
+    for text, batch in ((None, "3"), (mine.encode(), "4"), (mine.encode(), None)):
         with pytest.raises(StepError, match=r"rows of batch .* are asked for with"):
             Errand.of(text, batch)
 
@@ -334,7 +334,7 @@ FITS = [
 def test_a_checkpoint_that_fits_the_chain_is_gone_on_with(batches: tuple[int, int], chain: tuple[int, bool]) -> None:
     folder = Folder(*batches)
     folder.checkpoint.go_on(head(chain[0], declared=chain[1]))
-    planned = folder.checkpoint.planned(batches[0] - 1)
+    planned = folder.checkpoint.read_planned(batches[0] - 1)
     assert (planned.watermark_ms, planned.conf) == (5, CONF)
 
 
@@ -368,7 +368,7 @@ def test_nobody_is_told_to_delete_a_checkpoint_that_holds_state() -> None:
     folder = Folder(2, 1)
     folder.delete("offsets/1")
     folder.put("offsets/1", "v1")
-    for ask in (lambda: folder.checkpoint.planned(1), lambda: folder.checkpoint.offsets(1)):
+    for ask in (lambda: folder.checkpoint.read_planned(1), lambda: folder.checkpoint.offsets(1)):
         with pytest.raises(CheckpointError) as refused:
             ask()
         assert "Put the objects of this folder back" in refused.value.todo

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from effectively_once import Pipeline, Stateful, ToFiles, ToKafka, ToTable
 from effectively_once.epoch import epoch, kept_rows, recorded, refusals, unfit_results
-from effectively_once.epoch.stateful_step import Errand, decided
+from effectively_once.epoch.stateful_step import Errand
+from effectively_once.epoch.stateful_step import decide as decide_rows
 from effectively_once.errors import ChainError
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.sinks import Destination
@@ -64,7 +65,7 @@ def decide(place: Place, pipeline: Pipeline, rows: list[dict[str, Any]], **pinne
     """Run the first step; nothing may be visible after it."""
     task = place.task(pipeline, **pinned)
     errand = Errand(task.declaration, 1, "owner", {})
-    accepted, _ = decided(place.step(task), errand, table(rows, pipeline).to_batches())
+    accepted, _ = decide_rows(place.step(task), errand, table(rows, pipeline).to_batches())
     assert place.published == {}
     return accepted
 
@@ -72,7 +73,7 @@ def decide(place: Place, pipeline: Pipeline, rows: list[dict[str, Any]], **pinne
 def show(place: Place, pipeline: Pipeline, results: list[pa.RecordBatch]) -> dict[str, Any]:
     """Run the last step; return what it told."""
     step = place.step(place.task(pipeline), "windows")
-    (row,) = pa.Table.from_batches(epoch.resulted(step, results), epoch.between(pipeline)).to_pylist()
+    (row,) = pa.Table.from_batches(epoch.publish_results(step, results), epoch.between(pipeline)).to_pylist()
     note: dict[str, Any] = json.loads(row["note"])
     return note
 
@@ -257,7 +258,7 @@ def test_rows_that_are_to_be_shown_and_are_missing_or_damaged_are_named_and_noth
     assert "the repeat makes it anew" in refused.value.todo
     decide(place, TO_TOPIC, [{"id": "a"}])
     task = place.task(TO_TOPIC)
-    key = task.layout.recorded(kept_rows.STEP, task.declaration.epoch, 0, task.declaration.decides)
+    key = task.layout.step_record(kept_rows.STEP, task.declaration.epoch, 0, task.declaration.decides)
     body = place.store.objects[key]
     for at in (0, len(body) // 2, len(body) - 1):
         place.store.objects[key] = body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]

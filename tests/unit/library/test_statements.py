@@ -26,11 +26,11 @@ def test_one_counts_once_all_that_it_speaks_of_is_read() -> None:
     pending = Pending("t", ["gate"])
     pending.hear(said(10, p0=5, p1=3))
     pending.hear(said(20, p0=9, p1=3))
-    assert pending.passed({}) == {}
-    assert pending.passed(read(p0=5, p1=2)) == {}
-    assert pending.passed(read(p0=5, p1=3)) == {"gate": 10}
-    assert pending.passed(read(p0=8, p1=3)) == {}
-    assert pending.passed(read(p0=9, p1=4)) == {"gate": 20}
+    assert pending.take_passed({}) == {}
+    assert pending.take_passed(read(p0=5, p1=2)) == {}
+    assert pending.take_passed(read(p0=5, p1=3)) == {"gate": 10}
+    assert pending.take_passed(read(p0=8, p1=3)) == {}
+    assert pending.take_passed(read(p0=9, p1=4)) == {"gate": 20}
 
 
 def test_the_latest_that_was_said_stands_whether_it_was_read_or_not() -> None:
@@ -39,21 +39,21 @@ def test_the_latest_that_was_said_stands_whether_it_was_read_or_not() -> None:
         pending.hear(said(time_ms, p0=5))
     pending.hear(said(99, "other"))
     assert pending.latest == {"gate": 20}
-    assert pending.passed(read(p0=5)) == pending.latest
-    assert (pending.passed(read(p0=6)), pending.latest) == ({}, {"gate": 20})
+    assert pending.take_passed(read(p0=5)) == pending.latest
+    assert (pending.take_passed(read(p0=6)), pending.latest) == ({}, {"gate": 20})
 
 
 def test_a_partition_that_the_chain_has_not_read_holds_it_unless_it_has_nothing_there() -> None:
     pending = Pending("t", ["gate"])
     pending.hear(said(10, p0=5, p1=1))
     pending.hear(said(9, p0=5, p1=0))
-    assert pending.passed(read(p0=5)) == {"gate": 9}
+    assert pending.take_passed(read(p0=5)) == {"gate": 9}
 
 
 def test_of_sources_that_nobody_registered_nothing_counts() -> None:
     pending = Pending("t", ["gate"])
     pending.hear(said(10, "other", p0=0))
-    assert pending.passed(read(p0=5)) == {}
+    assert pending.take_passed(read(p0=5)) == {}
 
 
 def test_of_very_many_that_wait_the_last_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +62,8 @@ def test_of_very_many_that_wait_the_last_one_stays(monkeypatch: pytest.MonkeyPat
     for n in range(1, 100):
         pending.hear(said(n, p0=n))
     assert len(pending._waiting["gate"]) <= 4
-    assert pending.passed(read(p0=98)) != {"gate": 98}, "some were forgotten"
-    assert pending.passed(read(p0=99)) == {"gate": 99}
+    assert pending.take_passed(read(p0=98)) != {"gate": 98}, "some were forgotten"
+    assert pending.take_passed(read(p0=99)) == {"gate": 99}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_topic_that_ends_before_what_was_read_of_it_is_not_heard(monkeypatch: 
     monkeypatch.setattr(statements, "Consumer", lambda _: consumer)
     heard = Statements("h:1", "t", ["gate"], 1.0)
     for end, whole, time_ms in ((2, True, {"gate": 20}), (1, False, {}), (0, False, {}), (2, True, {})):  # noqa: B007
-        assert (heard.passed(read(p0=1)), heard.heard) == (time_ms, whole)
+        assert (heard.take_passed(read(p0=1)), heard.heard) == (time_ms, whole)
 
 
 def test_a_word_that_comes_while_others_are_read_is_heard_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,4 +109,4 @@ def test_a_word_that_comes_while_others_are_read_is_heard_next_time(monkeypatch:
     monkeypatch.setattr(statements, "Consumer", lambda _: consumer)
     heard = Statements("h:1", "t", ["gate"], 1.0)
     for time_ms in (20, 30):
-        assert (heard.passed(read(p0=1)), heard.heard) == ({"gate": time_ms}, True)
+        assert (heard.take_passed(read(p0=1)), heard.heard) == ({"gate": time_ms}, True)

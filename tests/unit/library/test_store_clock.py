@@ -99,5 +99,5 @@ def test_a_listing_that_is_refused_for_its_date_names_the_clock() -> None:
     """The client that lists signs by our clock; there it ends with the same words."""
     store = S3ObjectStore.__new__(S3ObjectStore)
     store.address = BucketAddress("http://127.0.0.1:1", "bucket")
-    assert "clock" in str(store._refused(403, "prefix", b"RequestTimeTooSkewed"))
-    assert "clock" not in str(store._refused(403, "prefix", b"AccessDenied"))
+    assert "clock" in str(store._refusal_error(403, "prefix", b"RequestTimeTooSkewed"))
+    assert "clock" not in str(store._refusal_error(403, "prefix", b"AccessDenied"))

@@ -40,8 +40,8 @@ def test_groups_come_to_the_exact_sums_of_their_rows_in_one_step_or_two(rows: li
     exact: dict[str, dict[str, Any]] = {
         k: {"k": k, "n": len(v), "v": sum(v), "least": min(v), "most": max(v)} for k, v in by_key.items()
     }
-    parts = [sums.grouped(table(*some), ["k"], HOW) for some in (rows[:cut], rows[cut:])]
-    for found in (sums.grouped(table(*rows), ["k"], HOW), sums.grouped(pa.concat_tables(parts), ["k"], HOW)):
+    parts = [sums.group_rows(table(*some), ["k"], HOW) for some in (rows[:cut], rows[cut:])]
+    for found in (sums.group_rows(table(*rows), ["k"], HOW), sums.group_rows(pa.concat_tables(parts), ["k"], HOW)):
         fit, wide = sums.separate(found.sort_by("k"), ["k"], HOW)
         assert fit.schema == table().schema
         assert {row["k"]: row for row in fit.to_pylist()} == {k: r for k, r in exact.items() if sums.holds(r["v"])}
@@ -59,14 +59,14 @@ def test_groups_come_to_the_exact_sums_of_their_rows_in_one_step_or_two(rows: li
 )
 def test_a_sum_just_beyond_64_bits_does_not_wrap(values: list[int]) -> None:
     """Added up as floating-point numbers these are 2^63, or less."""
-    found = sums.grouped(table(*(("a", value) for value in values)), ["k"], {"v": "sum"})
+    found = sums.group_rows(table(*(("a", value) for value in values)), ["k"], {"v": "sum"})
     fit, wide = sums.separate(found, ["k"], {"v": "sum"})
     assert (fit.num_rows, wide) == (0, [{"k": "a", "v": sum(values)}])
 
 
 @pytest.mark.parametrize("values", [[MOST, 5, -10], [MOST, MOST, -MOST], [LEAST, -1, 1], [MOST], [LEAST], [LEAST, 0]])
 def test_a_sum_that_64_bits_hold_is_one_row_although_a_part_of_it_is_larger(values: list[int]) -> None:
-    found = sums.grouped(table(*(("a", value) for value in values)), ["k"], {"v": "sum"})
+    found = sums.group_rows(table(*(("a", value) for value in values)), ["k"], {"v": "sum"})
     assert found.to_pylist() == [{"k": "a", "v": sum(values)}]
 
 

@@ -14,7 +14,7 @@ from effectively_once import Count, Pipeline, Stateful, ToFiles, ToKafka, ToTabl
 from effectively_once.driver import table_watch
 from effectively_once.driver.table_watch import TableWatch
 from effectively_once.epoch import rows
-from effectively_once.epoch.refusals import sharded_by
+from effectively_once.epoch.refusals import shard_columns
 from effectively_once.errors import AccessError, SinkError, UnreachableError
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.constraints import Added, AskedTable
@@ -65,13 +65,13 @@ class Database:
 def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     made = Database()
     monkeypatch.setattr(table_watch, "connect", made.connect)
-    monkeypatch.setattr(table_watch, "added", made.added)
+    monkeypatch.setattr(table_watch, "find_added", made.added)
     return made
 
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "judged", lambda _, frame: frame)
+    monkeypatch.setattr(rows, "judge", lambda _, frame: frame)
 
 
 def watch(pipeline: Pipeline = ORDERS, *trusted: str, shards: int = 2) -> TableWatch:
@@ -82,9 +82,9 @@ def watch(pipeline: Pipeline = ORDERS, *trusted: str, shards: int = 2) -> TableW
 
 
 def test_tables_with_constraints_are_tried_and_others_are_not(database: Database) -> None:
-    assert watch().tried() == ()
+    assert watch().find_tried() == ()
     database.tables = {"per_user": CHECK}
-    assert watch().tried() == ("per_user",)
+    assert watch().find_tried() == ("per_user",)
     assert [(one.name, one.by, one.others, one.shards) for one in database.asked[-2:]] == [
         (("shop", "orders"), ("id",), (("shop", "per_user"),), 2),
         (("shop", "per_user"), ("user",), (("shop", "orders"),), 2),
@@ -93,7 +93,7 @@ def test_tables_with_constraints_are_tried_and_others_are_not(database: Database
 
 def test_without_tables_no_database_is_asked(database: Database) -> None:
     bare = Pipeline(lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"),))
-    assert watch(bare).tried() == ()
+    assert watch(bare).find_tried() == ()
     assert database.opened == 0
 
 
@@ -104,45 +104,45 @@ def test_what_no_trial_can_tell_is_refused_by_name_unless_somebody_answers_for_i
     database.tables = {"orders": found}
     (what,) = found.all
     with pytest.raises(SinkError, match=f"no trial of its rows can tell what the table refuses: {what}") as refused:
-        watch().tried()
+        watch().find_tried()
     assert f'"orders: {what}"' in refused.value.todo
     assert refused.value.where == "table shop.orders"
     # Rows of the table that is referred to are not there yet when rows are tried.
-    assert watch(ORDERS, f"orders: {what}").tried() == (() if found.refers else ("orders",))
+    assert watch(ORDERS, f"orders: {what}").find_tried() == (() if found.refers else ("orders",))
     with pytest.raises(SinkError):
-        watch(ORDERS, f"per_user: {what}").tried()
+        watch(ORDERS, f"per_user: {what}").find_tried()
 
 
 def test_of_a_table_whose_rows_are_known_too_late_everything_is_refused(database: Database) -> None:
     database.tables = {"sessions": CHECK}
     with pytest.raises(SinkError, match="constraint positive"):
-        watch(STATEFUL).tried()
-    assert watch(STATEFUL, "sessions: constraint positive").tried() == ()
+        watch(STATEFUL).find_tried()
+    assert watch(STATEFUL, "sessions: constraint positive").find_tried() == ()
 
 
 def test_it_is_asked_before_each_epoch_by_one_session(database: Database) -> None:
     asks = watch()
-    assert asks.tried() == ()
+    assert asks.find_tried() == ()
     database.tables = {"orders": CHECK}
-    assert asks.tried() == ("orders",)
+    assert asks.find_tried() == ("orders",)
     database.tables = {"orders": ONCE}
     with pytest.raises(SinkError):
-        asks.tried()
+        asks.find_tried()
     assert database.opened == 1
 
 
 def test_a_session_that_ended_meanwhile_is_opened_anew_and_a_refusal_is_named(database: Database) -> None:
     asks = watch()
-    asks.tried()
+    asks.find_tried()
     database.fails = [psycopg.OperationalError("terminating connection due to administrator command")]
-    assert asks.tried() == ()
+    assert asks.find_tried() == ()
     assert database.opened == 2
     database.fails = [pg.InsufficientPrivilege("permission denied")]
     with pytest.raises(AccessError):
-        asks.tried()
+        asks.find_tried()
     database.fails = [psycopg.OperationalError("gone"), psycopg.OperationalError("gone")]
     with pytest.raises(UnreachableError):
-        asks.tried()
+        asks.find_tried()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_session_that_ended_meanwhile_is_opened_anew_and_a_refusal_is_named(da
 def test_rows_are_sharded_by_what_their_step_brings_them_together_by(
     pipeline: Pipeline, table: str, by: tuple[str, ...]
 ) -> None:
-    assert sharded_by(pipeline, table) == by
+    assert shard_columns(pipeline, table) == by
 
 
 def test_a_driver_pins_for_each_epoch_what_it_finds_then() -> None:
@@ -177,7 +177,7 @@ def test_what_is_refused_is_refused_before_anything_is_declared() -> None:
     def refuse() -> tuple[str, ...]:
         raise SinkError("no trial of its rows can tell", "table shop.orders", "Drop it.")
 
-    started.publisher.declarations.tables.tried = refuse  # type: ignore[method-assign]
+    started.publisher.declarations.tables.find_tried = refuse  # type: ignore[method-assign]
     with pytest.raises(SinkError):
         declare(started, {TOPIC: {"0": (end, end + 5)}})
     assert world.head.declared is None

@@ -79,7 +79,7 @@ def test_a_step_whose_task_has_ended_shows_nothing_more(left: int) -> None:
         task, "dedup", 0, 0, store=store, opened=lambda name, _, told: _Sink(published, name, told), confirm=confirm
     )
     with pytest.raises(EndedTaskError):
-        list(epoch.deduplicated(step, ROWS.to_batches()))
+        list(epoch.deduplicate(step, ROWS.to_batches()))
     assert sorted(_shown(store, published)) == sorted(ACTS[:left])
 
 

@@ -367,7 +367,7 @@ def test_each_start_tries_store_and_broker(broker: Broker, monkeypatch: pytest.M
         tried.append(probe)
 
     facts = {"events": WELL, "clicks.dead_letter": TopicFacts(2, 2, 2, -1, -1)}
-    monkeypatch.setattr(preflight, "asked", lambda *_: facts)
+    monkeypatch.setattr(preflight, "ask", lambda *_: facts)
     monkeypatch.setattr(TransactionProbe, "run", note)
     monkeypatch.setattr(Preflight, "probe_store", lambda _: tried.append("store"))
     checks = start()

@@ -167,9 +167,9 @@ def test_a_driver_looks_in_the_epoch_that_it_declared(monkeypatch: pytest.Monkey
         return FOUND
 
     monkeypatch.setattr(driver, "find_unreadable", look)
-    assert isinstance(Named().named(CapturedError(failed("boom"), TRACE)), SourceError)
+    assert isinstance(Named().name_error(CapturedError(failed("boom"), TRACE)), SourceError)
     assert asked == [("broker:9092", declaration(3).ranges)]
-    assert Named().named(CapturedError(failed("boom"))) is None
+    assert Named().name_error(CapturedError(failed("boom"))) is None
 
 
 def test_the_named_way_gets_past_it() -> None:
@@ -182,12 +182,12 @@ def test_the_named_way_gets_past_it() -> None:
     due = {TOPIC: {"1": (start, start + 8)}}
     with pytest.raises(SourceError, match=r"cannot be finished.*accept-loss"):
         retained.check(held.head, first)
-    assert accept_loss._lost(held.head, first) == due
+    assert accept_loss._find_lost(held.head, first) == due
     # As the command does it: the declared epoch over nothing, then the loss.
     held = run(interventions.abandon(LAYOUT, held), store)
     assert held.head.declared is not None
     held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
-    assert retained.gone(held.head, first) == due
+    assert retained.find_gone(held.head, first) == due
     held = run(
         interventions.give_up(LAYOUT, held, Loss(offsets=due, at_ms=1), lineage="000009-cdef", wheel_digest="c" * 64),
         store,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch import whole_input
 from effectively_once.errors import InputError, PipelineError
 
@@ -103,6 +103,6 @@ def test_it_is_an_error_that_passes_and_keeps_its_name_on_the_way_to_the_driver(
     with pytest.raises(InputError) as raised:
         require(WHOLE[:2])
     text = f"PythonException: ... effectively_once.errors.InputError: {raised.value}"
-    found = named_error(RuntimeError(text))
+    found = name_error(RuntimeError(text))
     assert isinstance(found, InputError)
     assert (found.passing, PipelineError.passing) == (True, False)

@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from effectively_once import errors
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.errors import ChainError, PipelineError, SinkError, UnreachableError
 from effectively_once.sinks.publish import FencedError
 
@@ -29,7 +29,7 @@ def _as_spark_tells(error: BaseException) -> RuntimeError:
 @pytest.mark.parametrize("case", CASES, ids=["plain", "brackets in what", "brackets everywhere"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_named_error_is_found_in_what_spark_tells(kind: type[PipelineError], case: tuple[str, str, str]) -> None:
-    found = named_error(_as_spark_tells(kind(*case)))
+    found = name_error(_as_spark_tells(kind(*case)))
     assert type(found) is kind
     assert str(found) == str(kind(*case))
 
@@ -41,12 +41,12 @@ def test_the_error_that_was_raised_is_found_and_not_its_cause() -> None:
         except ValueError as cause:
             raise ChainError("a delta is corrupt", "some/key", "Restore it.") from cause
     except ChainError as error:
-        assert str(named_error(_as_spark_tells(error))) == "a delta is corrupt (some/key). Restore it."
+        assert str(name_error(_as_spark_tells(error))) == "a delta is corrupt (some/key). Restore it."
 
 
 def test_a_named_error_of_the_driver_itself_is_itself() -> None:
     error = SinkError("what", "where", "todo")
-    assert named_error(error) is error
+    assert name_error(error) is error
 
 
 def test_anything_else_has_no_name() -> None:
@@ -57,7 +57,7 @@ def test_anything_else_has_no_name() -> None:
         RuntimeError("effectively_once.errors.NoSuchError: what (where). todo"),
         RuntimeError("effectively_once.errors.annotations: what (where). todo"),
     ):
-        assert named_error(other) is None
+        assert name_error(other) is None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -70,11 +70,11 @@ def test_a_named_error_survives_pickling(kind: type[PipelineError]) -> None:
 def test_an_error_of_a_client_that_has_several_lines_is_found_too() -> None:
     error = UnreachableError("no answer: first line\nsecond line", "127.0.0.1:9092", "Check the broker.")
     assert "\n" not in str(error)
-    assert str(named_error(_as_spark_tells(error))) == str(error)
+    assert str(name_error(_as_spark_tells(error))) == str(error)
 
 
 def test_what_spark_adds_to_the_line_is_no_part_of_it() -> None:
     """It tells a state by which a stage was ended, or nothing."""
     error = SinkError("a row is larger than the topic takes", "topic p.rows", "Raise it.")
     ended = RuntimeError(f"Job 0 cancelled because effectively_once.errors.SinkError: {error} SQLSTATE: XXKDA\n\tat x")
-    assert str(named_error(ended)) == str(error)
+    assert str(name_error(ended)) == str(error)

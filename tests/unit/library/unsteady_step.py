@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once.epoch.recorded import recorded
+from effectively_once.epoch.recorded import add_recorded
 from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.recorded_step import RecordedStep
 from tests.unit.ledger.memory_store import MemoryStore
 
 LAYOUT = Layout("orders")
-KEY = LAYOUT.recorded("rate", 3, 1)
+KEY = LAYOUT.step_record("rate", 3, 1)
 ADDS = pa.schema([("rate", pa.float64()), ("quote", pa.string())])
 
 
@@ -44,7 +44,7 @@ def ask(
     store: MemoryStore, function: Callable[[pa.Table], Any], rows: pa.Table | None = None, adds: pa.Schema = ADDS
 ) -> tuple[pa.Table, bool]:
     step = RecordedStep("rate", function, adds)
-    return recorded(step, store, LAYOUT, epoch=3, shard=1, rows=rows_of("a", "b") if rows is None else rows)
+    return add_recorded(step, store, LAYOUT, epoch=3, shard=1, rows=rows_of("a", "b") if rows is None else rows)
 
 
 def unreachable(rows: pa.Table) -> pa.Table:

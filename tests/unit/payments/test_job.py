@@ -63,7 +63,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Running], Running]:
 
 def tell(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Run the calls of the restructured way."""
-    return [row for batch in balances.told(iter(batches(rows, len(rows)))) for row in batch.to_pylist()]
+    return [row for batch in balances.tell_service(iter(batches(rows, len(rows)))) for row in batch.to_pylist()]
 
 
 def batches(rows: list[dict[str, Any]], closed: int | None) -> list[pa.RecordBatch]:
@@ -127,7 +127,7 @@ def test_a_running_balance_goes_on_from_its_state() -> None:
 
     def epoch(*amounts: list[int]) -> dict[str, Any]:
         frames: Iterator[pd.DataFrame] = iter([pd.DataFrame({"amount_cents": some}) for some in amounts])
-        (result,) = balances.added(("card-0001",), frames, state)
+        (result,) = balances.add_amounts(("card-0001",), frames, state)
         (row,) = result.to_dict("records")
         return {str(name): value for name, value in row.items()}
 
@@ -143,7 +143,7 @@ def test_no_balance_is_told_before_the_input_is_known_to_be_whole(
     rows = [balance(5, 1), balance(7, 1, "card-0002")][:came]
     here(service)
     with pytest.raises(InputError, match="not whole"):
-        list(balances.told(iter(batches(rows, closed))))
+        list(balances.tell_service(iter(batches(rows, closed))))
     assert service.entries() == []
 
 

@@ -12,7 +12,7 @@ from effectively_once.driver import control
 from effectively_once.driver.checkpoints import WAYS_OUT
 from effectively_once.driver.lineage import Lineage
 from effectively_once.driver.publisher import Publisher
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch.stateful_step import Errand
 from effectively_once.errors import ChainError
 from effectively_once.ledger import continuity
@@ -58,7 +58,7 @@ class Batches:
             return
         seen = self.chain.seen
         where = f"batch {batch_id} of lineage {self.lineage.name}"
-        match self._classified(seen, ranges, where):
+        match self._classify(seen, ranges, where):
             case "recorded" if self.epoch_job.plan is not None:
                 record = next(record for record in seen.tail if record.ranges == ranges)
                 self._same_clock(record.watermark_ms, batch_id)
@@ -73,7 +73,7 @@ class Batches:
                 if self.epoch_job.plan is not None:
                     self._same_clock(declaration.watermark_ms, batch_id)
             case _:
-                self._allowed(seen)
+                self._wait_until_allowed(seen)
                 if self.epoch_job.plan is not None:
                     self._same_clock(seen.watermark_ms, batch_id)
                 new = self.publisher.declarations.of_batch(seen, ranges, self.lineage.name, batch_id)
@@ -81,9 +81,9 @@ class Batches:
         self.publisher.publish(declaration, frame, repeat)
         self.publisher.publish_rest(frame)
 
-    def _classified(self, seen: Head, ranges: Ranges, where: str) -> str:
+    def _classify(self, seen: Head, ranges: Ranges, where: str) -> str:
         try:
-            return continuity.classified(seen, ranges, where)
+            return continuity.classify(seen, ranges, where)
         except ChainError as wrong:
             if self.epoch_job.plan is None:
                 raise
@@ -102,13 +102,13 @@ class Batches:
             frame.write.format("noop").mode("append").save()
         except Exception as error:
             self.chain.still_ours()
-            named = named_error(error)
+            named = name_error(error)
             if named is None:
                 raise
             raise named from error
 
-    def _allowed(self, seen: Head) -> None:
+    def _wait_until_allowed(self, seen: Head) -> None:
         """Wait while the pipeline is paused; no new epoch once it is to stop or is drained."""
         wish = self.control.hold(self.chain.store, self.chain.layout, self.stopping)
-        if self.stopping.is_set() or control.drained(control.reached(seen), wish):
+        if self.stopping.is_set() or control.is_drained(control.reached_ranges(seen), wish):
             raise InterruptedError("the pipeline is stopping")

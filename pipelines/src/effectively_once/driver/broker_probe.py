@@ -44,14 +44,14 @@ class Warned:
     todo: str
 
 
-def judged(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[Warned]:
+def judge(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[Warned]:
     """Say what to warn of; the facts are those of the input and of the sinks' topics, by name.
 
     Raises:
         SinkError: a topic of a sink takes no write that all replicas in sync have to acknowledge.
 
     """
-    found = list(_expiring(settings, facts[settings.topic]))
+    found = list(_warn_of_expiry(settings, facts[settings.topic]))
     for name, topic in facts.items():
         if topic.min_insync > topic.copies and name != settings.topic:
             raise SinkError(
@@ -72,12 +72,12 @@ def judged(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[
     return found
 
 
-def stalled(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[str]:
+def find_stalled(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[str]:
     """Name the topics of sinks of which a partition has fewer replicas in sync than a write needs."""
     return [name for name, topic in facts.items() if topic.in_sync < topic.min_insync and name != settings.topic]
 
 
-def _expiring(settings: PipelineSettings, topic: TopicFacts) -> Iterator[Warned]:
+def _warn_of_expiry(settings: PipelineSettings, topic: TopicFacts) -> Iterator[Warned]:
     where, needed = f"topic {settings.topic}", settings.outage_ms + settings.lateness_ms
     if 0 <= topic.retention_ms < needed:
         yield Warned(
@@ -96,7 +96,7 @@ def _expiring(settings: PipelineSettings, topic: TopicFacts) -> Iterator[Warned]
         )
 
 
-def asked(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFacts]:
+def ask(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFacts]:
     """Ask the broker for the facts of the input and of the topics of Kafka sinks.
 
     Raises:

@@ -72,7 +72,7 @@ class Checkpoint:
         except (ValueError, AttributeError, TypeError) as wrong:
             raise self._unreadable(key, wrong) from wrong
 
-    def planned(self, batch_id: int) -> Planned:
+    def read_planned(self, batch_id: int) -> Planned:
         """Read what Spark pinned with a batch.
 
         Raises:
@@ -99,17 +99,17 @@ class Checkpoint:
         batches = self.batches("offsets")
         for batch in batches[-2:]:
             self.offsets(batch)
-            self._parsed(f"offsets/{batch}", versioned=True)
+            self._parse(f"offsets/{batch}", versioned=True)
         for batch in self.batches("commits")[-2:]:
-            self._parsed(f"commits/{batch}", versioned=True)
-        self._parsed("metadata", versioned=False, needed=bool(batches))
+            self._parse(f"commits/{batch}", versioned=True)
+        self._parse("metadata", versioned=False, needed=bool(batches))
 
     def batches(self, log: str) -> list[int]:
         """Batch ids in one of Spark's logs, `offsets` or `commits`, ascending."""
         names = (name.rsplit("/", 1)[1] for name in self.store.names(f"{self.layout.checkpoint(self.lineage)}/{log}/"))
         return sorted(int(name) for name in names if name.isdigit())
 
-    def _parsed(self, name: str, versioned: bool, needed: bool = False) -> None:
+    def _parse(self, name: str, versioned: bool, needed: bool = False) -> None:
         key = f"{self.layout.checkpoint(self.lineage)}/{name}"
         body = run(body_of(key), self.store)
         if body is None and not needed:

@@ -64,7 +64,7 @@ def next_clock(
     return Clock(shown=last.shown_by_now if last else {}, idle=idle, sources=dict(sources or {}), released=released)
 
 
-def forced(head: Head, clock: Clock, ranges: Ranges) -> Clock:
+def force(head: Head, clock: Clock, ranges: Ranges) -> Clock:
     """Return the clock that goes on without those for whom the epochs before have held too much.
 
     What a shard holds is known to it alone, and recorded. So it takes effect an epoch later, and is pinned there. Who
@@ -73,10 +73,10 @@ def forced(head: Head, clock: Clock, ranges: Ranges) -> Clock:
     last = head.tail[-1] if head.tail else None
     times = () if last is None else (last.excess_ms, last.clock.forced_ms if last.clock else None)
     further = clock.model_copy(update={"forced_ms": max((time for time in times if time is not None), default=None)})
-    return further if left_behind(further, ranges) else clock
+    return further if find_left_behind(further, ranges) else clock
 
 
-def left_behind(clock: Clock, ranges: Ranges) -> list[str]:
+def find_left_behind(clock: Clock, ranges: Ranges) -> list[str]:
     """Name the partitions (topic/partition) and sources for whom too much was held, so that time goes on without them.
 
     Args:

@@ -65,7 +65,7 @@ class Wish(Record):
         return self
 
     @classmethod
-    def asked(cls, state: State, ends: Ranges | None = None) -> Wish:
+    def make(cls, state: State, ends: Ranges | None = None) -> Wish:
         """Make a wish of now."""
         return cls(state=state, ends=ends or {}, asked_ms=time.time_ns() // 1_000_000, request=uuid.uuid4().hex)
 
@@ -79,15 +79,15 @@ class Wish(Record):
         return ", ".join([self.state.value, *([ends] if ends else []), *([f"asked for at {at}"] if at else [])])
 
 
-def encoded(wish: Wish) -> bytes:
+def encode(wish: Wish) -> bytes:
     """Return the object's content, with its checksum: a bit that flips must not make a pause a drain."""
-    return checksum.sealed({**wish.model_dump(mode="json"), "format": FORMAT})
+    return checksum.seal({**wish.model_dump(mode="json"), "format": FORMAT})
 
 
-def decoded(body: bytes, key: str) -> Wish:
+def decode(body: bytes, key: str) -> Wish:
     """Parse the object. Raises ControlError when it is damaged or of a newer format."""
     try:
-        content, sealed = checksum.opened(body)
+        content, sealed = checksum.open_sealed(body)
         version = Versioned.model_validate(content).format
         if version > FORMAT:
             raise ControlError(
@@ -110,7 +110,7 @@ def decoded(body: bytes, key: str) -> Wish:
 def read(layout: Layout) -> Step[Wish]:
     """Return what is wished now. Raises ControlError when it cannot be read."""
     body = yield from body_of(layout.control)
-    return Wish() if body is None else decoded(body, layout.control)
+    return Wish() if body is None else decode(body, layout.control)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def ask(layout: Layout, wish: Wish) -> Step[Asked]:
         ControlError: somebody else asked while the answer got lost, so which of the two came last cannot be told.
 
     """
-    body, etag, lost = encoded(wish), None, False
+    body, etag, lost = encode(wish), None, False
     before: Wish | None = None
     while True:
         found = yield Get(layout.control)
@@ -153,7 +153,7 @@ def ask(layout: Layout, wish: Wish) -> Step[Asked]:
 def _readable(body: bytes, key: str) -> Wish | None:
     """Return the wish that is to be replaced; None when it is damaged. A newer version's is refused, not replaced."""
     try:
-        return decoded(body, key)
+        return decode(body, key)
     except ControlError as error:
         if isinstance(error.__cause__, ValueError):
             return None
@@ -183,12 +183,12 @@ class Control:
         return wish
 
 
-def reached(head: Head) -> Ranges:
+def reached_ranges(head: Head) -> Ranges:
     """Return the ranges that the chain recorded last; their ends are where it is."""
     return head.tail[-1].ranges if head.tail else {}
 
 
-def left(ranges: Ranges, wish: Wish) -> dict[str, dict[str, int]]:
+def count_left(ranges: Ranges, wish: Wish) -> dict[str, dict[str, int]]:
     """Count the offsets between an epoch's ranges and the ends that a drain is to reach, where there are any.
 
     A partition that no epoch has read yet begins at its first offset.
@@ -204,9 +204,9 @@ def left(ranges: Ranges, wish: Wish) -> dict[str, dict[str, int]]:
     return {topic: parts for topic, parts in behind.items() if parts}
 
 
-def drained(ranges: Ranges, wish: Wish) -> bool:
+def is_drained(ranges: Ranges, wish: Wish) -> bool:
     """Whether a drain is wished and published up to its ends; `ranges` are those of the last epoch."""
-    return wish.state is State.DRAINING and not left(ranges, wish)
+    return wish.state is State.DRAINING and not count_left(ranges, wish)
 
 
 def stopped_line(wish: Wish) -> str:

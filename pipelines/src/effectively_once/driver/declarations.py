@@ -50,7 +50,7 @@ class Declarations:
             settings_digest=self.job.digest,
             clock=pinned,
             # Again: somebody may have added constraints since.
-            tried=self.tables.tried(),
+            tried=self.tables.find_tried(),
             bytes_max=self._bytes_max,
         )
 
@@ -59,7 +59,7 @@ class Declarations:
         if not due.is_rest:
             return due
         own = {"wheel_digest": self.wheel_digest, "runtime": self.runtime, "settings_digest": self.job.digest}
-        return due.model_copy(update={**own, "tried": self.tables.tried(), "bytes_max": self._bytes_max})
+        return due.model_copy(update={**own, "tried": self.tables.find_tried(), "bytes_max": self._bytes_max})
 
     @property
     def _bytes_max(self) -> int | None:

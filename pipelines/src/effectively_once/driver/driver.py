@@ -19,7 +19,7 @@ from effectively_once.driver.declarations import Declarations
 from effectively_once.driver.epoch_job import EpochJob
 from effectively_once.driver.held_chain import HeldChain
 from effectively_once.driver.input_watch import InputWatch
-from effectively_once.driver.lineage import kept_lineage, lineage_of
+from effectively_once.driver.lineage import keep_lineage, lineage_of
 from effectively_once.driver.metrics import Metrics
 from effectively_once.driver.outage import outage
 from effectively_once.driver.preflight import Preflight
@@ -28,7 +28,7 @@ from effectively_once.driver.publisher import Publisher
 from effectively_once.driver.stateful_plan import StatefulPlan
 from effectively_once.driver.unreadable_time import find_unreadable, unreadable_time
 from effectively_once.driver.watch import Watch
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch import rows
 from effectively_once.errors import PipelineError, StaleDriverError, UnreachableError
 from effectively_once.ledger import due_epoch, pinned_version
@@ -90,14 +90,14 @@ class Driver:
         warnings = preflight.warnings()
         for given in warnings:
             log.warning("start warning", warning=given.name, what=given.what, where=given.where, todo=given.todo)
-        self.metrics.warned(given.name for given in warnings)
+        self.metrics.show_warnings(given.name for given in warnings)
 
         def accept(head: Head) -> None:
             preflight.accept(head, topic_ids, self.wheel_digest, self.runtime)
-            preflight.retained(head)
+            preflight.refuse_lost_input(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
-        preflight.tried()
+        preflight.find_tried()
         self.chain.take_over(self.job.bound, accept, of_sinks)
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
@@ -120,13 +120,13 @@ class Driver:
             self.publisher.repair(spark)
             # What follows it may be lost, where the declared epoch was not.
             retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
-        InputWatch(self.source, self.metrics, self._reached).start(self.stopping)
+        InputWatch(self.source, self.metrics, self._reached_offsets).start(self.stopping)
         if self._watch is not None:
             self._watch.start(self.stopping)
         if self.pipeline.stateful is None:
             lineage = lineage_of(self.chain, self.source, self.settings.topic)
         else:
-            lineage = kept_lineage(self.chain, self.source, self.settings)
+            lineage = keep_lineage(self.chain, self.source, self.settings)
         self.batches.lineage = lineage
         frame = self.source.stream(spark, lineage.starting)
         if self.pipeline.stateful is not None:
@@ -135,7 +135,7 @@ class Driver:
             frame = self.epoch_job.plan.frame(frame)
         else:
             # The transform is planned here, once; what differs from epoch to epoch is added by `EpochJob`.
-            frame = rows.judged(self.pipeline, frame)
+            frame = rows.judge(self.pipeline, frame)
         writer = frame.writeStream.foreachBatch(self.on_batch)
         writer = writer.option("checkpointLocation", lineage.checkpoint.folder())
         # The first batch waits until the plan knows the query.
@@ -145,12 +145,12 @@ class Driver:
             except AnalysisException as error:
                 if self.pipeline.stateful is None:
                     raise
-                raise stateful_plan.refused_by_spark(error, self.pipeline.stateful) from error
+                raise stateful_plan.spark_refusal(error, self.pipeline.stateful) from error
             if self.epoch_job.plan is not None:
-                self.epoch_job.plan.started(query)
+                self.epoch_job.plan.keep_query(query)
         return query
 
-    def named(self, error: BaseException) -> PipelineError | None:
+    def name_error(self, error: BaseException) -> PipelineError | None:
         """Name what ended the query; None when it has no name.
 
         A driver that was replaced may learn it from Spark first, whose log refuses a second writer: head tells.
@@ -160,14 +160,14 @@ class Driver:
         except StaleDriverError as why:
             return why
         except PipelineError as why:
-            return self._told(error) or why
-        return self._told(error)
+            return self._find_cause(error) or why
+        return self._find_cause(error)
 
-    def _told(self, error: BaseException) -> PipelineError | None:
+    def _find_cause(self, error: BaseException) -> PipelineError | None:
         what = self.failure or error
         # An outage before the loss of state: what could not be read is not gone.
         return (
-            named_error(what)
+            name_error(what)
             or outage(what, self.settings.s3_endpoint, self.settings.kafka_bootstrap)
             or (stateful_plan.state_error(what) if self.epoch_job.plan is not None else None)
             or self._unreadable_time(what)
@@ -203,7 +203,7 @@ class Driver:
                 self.chain.record()
         announce("driver", state="stopped", pid=os.getpid(), generation=self.head.generation)
 
-    def drained(self) -> control.Wish | None:
+    def find_finished_drain(self) -> control.Wish | None:
         """Return the wish to drain once everything up to its ends is published, else None."""
         try:
             wish = self.control.wish(self.store, self.layout)
@@ -212,12 +212,12 @@ class Driver:
             log.warning("what operators wish cannot be read", error=str(error))
             return None
         published = self.chain.published
-        last = published.ranges if published else control.reached(self.head)
+        last = published.ranges if published else control.reached_ranges(self.head)
         # What an epoch has left of its input is below the ends too.
         left = published.leaves_rows if published else due_epoch.owes_rows(self.head)
-        return wish if control.drained(last, wish) and not left else None
+        return wish if control.is_drained(last, wish) and not left else None
 
-    def replaced(self) -> StaleDriverError | None:
+    def find_replacement(self) -> StaleDriverError | None:
         """Return why this driver has to end because another took the chain over, as far as head tells by now."""
         # A test that holds one of its processes wants to see what becomes of that one alone.
         if time.monotonic() - self._looked_s < LOOK_EVERY_S or points.held():
@@ -232,8 +232,8 @@ class Driver:
             log.warning("head cannot be read", error=str(error))
         return None
 
-    def _reached(self) -> dict[str, int]:
+    def _reached_offsets(self) -> dict[str, int]:
         """Where the chain ends in the topic, with what is published."""
         published = self.chain.published
-        last = published.ranges if published is not None else control.reached(self.head)
+        last = published.ranges if published is not None else control.reached_ranges(self.head)
         return {partition: end for partition, (_, end) in last.get(self.settings.topic, {}).items()}

@@ -40,7 +40,7 @@ class EpochJob:
         """One run of an epoch's job, and the totals after it; whether some of it had been published before."""
         pipeline, shards = self.pipeline, self.settings.shards
         measure_batches(frame.sparkSession, measured=measured)
-        named = self.chain.live.named()
+        named = self.chain.live.list_named()
         task = EpochTask(pipeline, self.settings, declaration, self.chain.head.generation, self.chain.owner, named)
         if self.plan is not None:
             return self._attempt_with_state(self.plan, task, frame)
@@ -55,7 +55,7 @@ class EpochJob:
             steps = rows.by_key(steps, windows.KEY, shards).mapInArrow(
                 lambda batches, task=task: epoch.aggregate(task, batches), columns
             )
-        return self._concluded(declaration, steps.toArrow())
+        return self._conclude(declaration, steps.toArrow())
 
     def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> tuple[EpochRecord, bool]:
         """Run the batch of Spark once: first step, the author's operators, results published (`attempt`)."""
@@ -70,9 +70,9 @@ class EpochJob:
             .toArrow()
         )
         plan.refuse_dropped(pinned.epoch)
-        return self._concluded(pinned, found, plan.notes(pinned.epoch))
+        return self._conclude(pinned, found, plan.notes(pinned.epoch))
 
-    def _concluded(self, pinned: Declaration, found: pa.Table, beside: Beside = ((), ())) -> tuple[EpochRecord, bool]:
+    def _conclude(self, pinned: Declaration, found: pa.Table, beside: Beside = ((), ())) -> tuple[EpochRecord, bool]:
         """What its tasks told, by rows and beside them; files are made visible here, for all shards at once."""
         pipeline, generation = self.pipeline, self.chain.head.generation
         points.reach("job_done", epoch=pinned.epoch)

@@ -48,7 +48,7 @@ class HeldChain:
     @property
     def seen(self) -> Head:
         """Head with what is published: that is as good as recorded, as declaring the next epoch records it."""
-        return chain.recorded(self.head, self.published)
+        return chain.record_epoch(self.head, self.published)
 
     def declare(self, declaration: Declaration) -> None:
         """Declare an epoch; with it the one that is published is recorded. Raises what `chain.declare` does."""

@@ -55,7 +55,7 @@ class InputWatch:
             return self._source.offsets_since(int(self._clock() - share * retention_ms))
 
         share = 0.0 if lost else 1.0 if retention_ms < 0 else share_left(at, last, younger)
-        self._metrics.input_held(share, None if retention_ms < 0 else retention_ms / 1000)
+        self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000)
 
     def _run(self, stopping: threading.Event) -> None:
         while True:

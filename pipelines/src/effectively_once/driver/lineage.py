@@ -50,7 +50,7 @@ class Lineage:
         A repeat too: its ranges are compared with the chain, and Spark reads its watermark from beside them, where no
         checksum is. With another one the operators would close other windows, and nothing else would tell.
         """
-        planned = self.checkpoint.planned(batch_id).watermark_ms
+        planned = self.checkpoint.read_planned(batch_id).watermark_ms
         ours = spark_watermark_ms(settings, watermark_ms)
         if planned != ours:
             raise ChainError(
@@ -77,7 +77,7 @@ def lineage_of(chain: HeldChain, source: KafkaSource, topic: str) -> Lineage:
     return _new_lineage(chain, starting)
 
 
-def kept_lineage(chain: HeldChain, source: KafkaSource, settings: PipelineSettings) -> Lineage:
+def keep_lineage(chain: HeldChain, source: KafkaSource, settings: PipelineSettings) -> Lineage:
     """Go on with the checkpoint that the chain names last: the state is nowhere else (R7).
 
     Raises:

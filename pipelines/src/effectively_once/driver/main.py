@@ -21,7 +21,7 @@ from effectively_once.driver.scratch import try_scratch
 from effectively_once.driver.session import session
 from effectively_once.driver.shortage import name_shortage
 from effectively_once.driver.version import code_digest
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.errors import ControlError, PipelineError, SettingsError, one_line
 from effectively_once.pipeline.job import job_of
 from effectively_once.pipeline.pipeline import Pipeline
@@ -54,10 +54,10 @@ def run(argv: Sequence[str], pipeline: Pipeline | None = None) -> int:
     try:
         return _run(argv, pipeline, stop)
     except Exception as error:
-        named = named_error(error) or name_shortage(f"{type(error).__name__}: {error}")
+        named = name_error(error) or name_shortage(f"{type(error).__name__}: {error}")
         if named is None:
             traceback.print_exc()
-        return _told(named or error)
+        return _report(named or error)
 
 
 def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int:
@@ -70,21 +70,21 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     try_scratch(conf)
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
-    if driver.head.declared is None and (drained := driver.drained()) is not None:
+    if driver.head.declared is None and (drained := driver.find_finished_drain()) is not None:
         sys.stdout.write(f"{stopped_line(drained)}\n")
         return 0
     spark = session(driver.settings, conf)
     try:
         query = driver.start(spark)
         left_pods.watch(spark, driver.stopping)
-        error = _watched(query, driver, stop, spark.sparkContext.cancelAllJobs)
+        error = _watch(query, driver, stop, spark.sparkContext.cancelAllJobs)
         driver.stop()
         query.stop()
     except PipelineError:
         raise
     except Exception as failure:
         # The declared epoch is finished before there is a query that could fail.
-        named = driver.named(failure)
+        named = driver.name_error(failure)
         if named is None:
             raise
         raise named from failure
@@ -93,20 +93,20 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     if error is None and not isinstance(driver.failure, InterruptedError):
         # The signal came while an epoch failed: that is not a stop in order.
         error = driver.failure
-    return 0 if error is None else _told(driver.named(error) or error)
+    return 0 if error is None else _report(driver.name_error(error) or error)
 
 
-def _told(error: BaseException) -> int:
+def _report(error: BaseException) -> int:
     """Say in one line on stderr what happened, and return the exit code for it."""
     sys.stderr.write(one_line(error) + "\n")
     return error.exit_code if isinstance(error, PipelineError) else UNNAMED
 
 
-def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], None]) -> BaseException | None:
+def _watch(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], None]) -> BaseException | None:
     """Wait until the query ends (its error), a signal asks to stop, or a drain is done (None)."""
     ended = False
     while not stop:
-        drained = driver.drained()
+        drained = driver.find_finished_drain()
         if drained is not None:
             sys.stdout.write(f"{stopped_line(drained)}\n")
             break
@@ -116,7 +116,7 @@ def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], N
                 driver.layout.control,
                 "Start it again: all that it read is published, and it goes on from there.",
             )
-        replaced = driver.replaced()
+        replaced = driver.find_replacement()
         if replaced is not None:
             # Each of its tasks would find that out for itself, and be tried again and again.
             cancel()

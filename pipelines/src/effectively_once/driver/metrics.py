@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from effectively_once.driver.clock import left_behind
+from effectively_once.driver.clock import find_left_behind
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.epoch_record import EpochRecord
 
@@ -69,18 +69,18 @@ class Metrics:
     def _gauge(self, name: str, says: str) -> Any:
         return Gauge(PREFIX + name, says, ["pipeline"], registry=self.registry).labels(self._pipeline)
 
-    def warned(self, names: Iterable[str]) -> None:
+    def show_warnings(self, names: Iterable[str]) -> None:
         """Tell which warnings the start gave; those that it did not give are 0."""
         given = set(names)
         for name in WARNINGS:
             self._warnings.labels(self._pipeline, name).set(name in given)
 
-    def input_held(self, share: float, retention_s: float | None) -> None:
+    def show_input(self, share: float, retention_s: float | None) -> None:
         """Tell which share of its retention the oldest unread record has left; None is for a topic without one."""
         self._held.set(share)
         self._retention.set(-1 if retention_s is None else retention_s)
 
-    def published(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
+    def count_epoch(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
         """Count an epoch; `ms` are milliseconds by step, `total` among them."""
         counts = record.counts.model_dump()
         for outcome in OUTCOMES:
@@ -102,7 +102,7 @@ class Metrics:
         self._generation.set(record.generation)
         self._published_at.set(time.time())
         self._released.set(len(record.clock.released) if record.clock else 0)
-        self._behind.set(len(left_behind(record.clock, record.ranges)) if record.clock else 0)
+        self._behind.set(len(find_left_behind(record.clock, record.ranges)) if record.clock else 0)
         if record.watermark_ms is not None:
             self._watermark.set(record.watermark_ms / 1000)
 

@@ -16,7 +16,7 @@ import structlog
 import tenacity
 
 from effectively_once.driver import spark_state
-from effectively_once.driver.broker_probe import TopicFacts, Warned, asked, judged, stalled
+from effectively_once.driver.broker_probe import TopicFacts, Warned, ask, find_stalled, judge
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
 from effectively_once.driver.table_watch import TableWatch
@@ -28,10 +28,10 @@ from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.pipeline.job import Job
-from effectively_once.pipeline.settings import PipelineSettings, unchanged
+from effectively_once.pipeline.settings import PipelineSettings, refuse_changed
 from effectively_once.sinks import tables
 from effectively_once.sinks.hanging import end_hanging
-from effectively_once.sinks.kafka_shard import ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.kafka_shard import ShardAddress, read_mark, read_seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.publish import Mark, refuse_outside
@@ -84,10 +84,10 @@ class Preflight:
             )
         return topic_ids
 
-    def tried(self) -> tuple[str, ...]:
-        """Name the tables that rows would be tried on before an epoch is shown. Raises what `TableWatch.tried` does."""
+    def find_tried(self) -> tuple[str, ...]:
+        """Name the tables that rows would be tried on before an epoch is shown; raises as `TableWatch.find_tried`."""
         with closing(TableWatch(self.job, self.settings.start_patience_s)) as watch:
-            return watch.tried()
+            return watch.find_tried()
 
     def probe(self) -> None:
         """Try what is rested on and cannot be asked for: it writes, so a check that only reads leaves it out.
@@ -128,20 +128,20 @@ class Preflight:
             PipelineError: Unreachable, or Sink where nothing could be published.
 
         """
-        return judged(self.settings, self._topics)
+        return judge(self.settings, self._topics)
 
-    def stalled(self) -> list[str]:
+    def find_stalled(self) -> list[str]:
         """Topics of sinks that take no write until more of their replicas are in sync: a start waits there.
 
         Raises:
             UnreachableError: no broker answers.
 
         """
-        return stalled(self.settings, self._topics)
+        return find_stalled(self.settings, self._topics)
 
     @cached_property
     def _topics(self) -> dict[str, TopicFacts]:
-        return asked(self.settings, self.job.pipeline.kafka_sinks)
+        return ask(self.settings, self.job.pipeline.kafka_sinks)
 
     def accept(
         self,
@@ -158,12 +158,12 @@ class Preflight:
             PipelineError: Settings, Source, Sink or Version, each with what to do.
 
         """
-        unchanged(head.settings, self.job.bound, self.layout.head)
+        refuse_changed(head.settings, self.job.bound, self.layout.head)
         self.source.same_topic(head, topic_ids)
         same_sinks(head, topic_ids)
         pinned_version.same_version(head, wheel_digest, self.layout.head, runtime)
 
-    def retained(self, head: Head) -> None:
+    def refuse_lost_input(self, head: Head) -> None:
         """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
         retained.check(head, {self.settings.topic: self.source.first_offsets()})
 
@@ -193,7 +193,7 @@ class Preflight:
         """
         low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
         if self.settings.semantics == "exactly_once":
-            for address, mark in self._marks_found(low):
+            for address, mark in self._find_marks(low):
                 refuse_outside(mark, low, high, address)
         for shard in table_addresses(self.job):
             refuse_outside(table_mark(shard, self.settings.start_patience_s), low, high, str(shard))
@@ -202,7 +202,7 @@ class Preflight:
             published = (Mark(n, 0, 0, "") for n in (high + 1, high, low) if n >= 0 and manifests.has(n))
             refuse_outside(next(published, None), low, high, f"sink {sink}")
 
-    def _marks_found(self, low: int) -> Iterator[tuple[str, Mark | None]]:
+    def _find_marks(self, low: int) -> Iterator[tuple[str, Mark | None]]:
         """The mark of every shard of the Kafka sinks.
 
         A broker answers a commit before readers of committed data can see it, so a mark that seems to lag is looked for
@@ -216,10 +216,10 @@ class Preflight:
                     retry=tenacity.retry_if_result(lambda found: (found.epoch if found else -1) < low),
                     wait=tenacity.wait_fixed(MARK_WAIT_S),
                     stop=tenacity.stop_after_delay(settings.start_patience_s),
-                    retry_error_callback=partial(self._settled, address),
-                )(seen_mark, address)
+                    retry_error_callback=partial(self._settle_mark, address),
+                )(read_seen_mark, address)
                 yield str(address), mark
 
-    def _settled(self, address: ShardAddress, _: tenacity.RetryCallState) -> Mark | None:
+    def _settle_mark(self, address: ShardAddress, _: tenacity.RetryCallState) -> Mark | None:
         end_hanging(address, self.settings.start_patience_s)
         return read_mark(address, self.settings.start_patience_s)

@@ -13,7 +13,7 @@ from effectively_once import points
 from effectively_once.driver.declarations import Declarations
 from effectively_once.driver.epoch_job import EpochJob
 from effectively_once.driver.metrics import Metrics
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch import recorded, refusals, rows
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import due_epoch
@@ -76,7 +76,7 @@ class Publisher:
             except Exception as error:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
                 self.chain.still_ours()
-                named = named_error(error)
+                named = name_error(error)
                 if named is not None and (not named.passing or attempt == EPOCH_ATTEMPTS - 1):
                     raise named from error
                 if attempt == EPOCH_ATTEMPTS - 1:
@@ -90,7 +90,7 @@ class Publisher:
         ms = {**record.ms, "total": round((time.monotonic() - started) * 1000)}
         self.chain.published = record = record.model_copy(update={"ms": ms})
         self.chain.live.add(record)
-        self.metrics.published(record, ms, repeat=repeat)
+        self.metrics.count_epoch(record, ms, repeat=repeat)
         line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
         if self.epoch_job.plan is not None:
             # Before Spark commits the batch: it would not repeat the epoch, and nobody else can (R7).
@@ -122,7 +122,7 @@ class Publisher:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
         ranges = due_epoch.input_of(self.chain.head, declared)
-        frame = rows.judged(self.pipeline, self.source.between(spark, ranges))
+        frame = rows.judge(self.pipeline, self.source.between(spark, ranges))
         self.publish(declared, frame, repeat=True)
         self.chain.record()
 

@@ -37,7 +37,7 @@ TABLE, STATEMENTS = "table ", "statements "
 SIZE = "max.message.bytes"
 
 
-def needed(pipeline: Pipeline, sink: str) -> int:
+def needed_bytes(pipeline: Pipeline, sink: str) -> int:
     """Return what the topic of a Kafka sink has to take: its largest message, and a batch of small ones."""
     to, _ = pipeline.destinations.get(sink, (None, None))
     return max(to.message_bytes_max if isinstance(to, ToKafka) else MESSAGE_BYTES, RECORD_BYTES)
@@ -96,7 +96,7 @@ class SinkTopics:
 
         """
         for shard in self._shards:
-            refuse_small(shard.topic, int(self.settings_of(shard.topic)[SIZE]), needed(pipeline, shard.sink))
+            refuse_small(shard.topic, int(self.settings_of(shard.topic)[SIZE]), needed_bytes(pipeline, shard.sink))
 
     def settings_of(self, name: str) -> Mapping[str, str]:
         """Return a topic's settings by Kafka's names. Raises UnreachableError when no broker answers."""
@@ -173,10 +173,10 @@ def same_sinks(head: Head, now: Mapping[str, str]) -> None:
         return
     for name, identity in head.sink_topics.items():
         if now.get(name, identity) != identity:
-            raise _made_anew(name, identity, now[name])
+            raise _made_anew_error(name, identity, now[name])
 
 
-def _made_anew(name: str, was: str, is_: str) -> PipelineError:
+def _made_anew_error(name: str, was: str, is_: str) -> PipelineError:
     what = f"was deleted and created again: its id was {was} and is {is_}"
     if name.startswith(TABLE):
         schema, _, table = name.removeprefix(TABLE).partition(".")

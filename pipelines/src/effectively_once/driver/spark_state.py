@@ -46,7 +46,7 @@ def checkpoint_of(
         return None
     checkpoint = Checkpoint(store, layout, last.lineage)
     checkpoint.go_on(head)
-    refuse_other_settings(checkpoint.planned(last.batch_id).conf, shards, checkpoint.folder())
+    refuse_other_settings(checkpoint.read_planned(last.batch_id).conf, shards, checkpoint.folder())
     return checkpoint, last
 
 

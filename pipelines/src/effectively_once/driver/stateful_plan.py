@@ -52,13 +52,13 @@ class StatefulPlan:
 
         """
         job, pipeline = self._job, self._job.pipeline
-        judged = rows.in_shards(pipeline, rows.judged(pipeline, source), job.settings.shards)
+        judged = rows.in_shards(pipeline, rows.judge(pipeline, source), job.settings.shards)
         first = FirstStep(pipeline, job.settings, self._notes.add)
         accepted = judged.mapInArrow(first, from_arrow_schema(pipeline.given))
         timed = accepted.withColumn(EVENT_TIME, f.timestamp_millis("event_time_ms")).withWatermark(
             EVENT_TIME, f"{spark_delay_ms(job.settings)} milliseconds"
         )
-        results = _called(self._stateful, timed)
+        results = _call(self._stateful, timed)
         # Spark repeats a batch by itself, at the time that the batch has.
         chance.refuse(results, "the stateful query", rows.where(self._stateful.function), clocks=False)
         used = _streams(results)
@@ -76,7 +76,7 @@ class StatefulPlan:
             )
         return results
 
-    def started(self, query: StreamingQuery) -> None:
+    def keep_query(self, query: StreamingQuery) -> None:
         """Keep the query, whose operators are asked after each batch."""
         self._query = query
 
@@ -84,7 +84,7 @@ class StatefulPlan:
         """Tell the tasks of the batch that this thread is about to run what its epoch pins."""
         number = errand.declaration.epoch
         self._notes.value = {where: note for where, note in dict(self._notes.value).items() if where[0] == number}
-        self._spark.sparkContext.setLocalProperty(PROPERTY, errand.encoded())
+        self._spark.sparkContext.setLocalProperty(PROPERTY, errand.encode())
 
     def notes(self, epoch: int) -> tuple[list[int], list[dict[str, Any]]]:
         """Shards whose first step is done, and what it told."""
@@ -98,7 +98,7 @@ class StatefulPlan:
             StepError: one has.
 
         """
-        assert self._query is not None  # noqa: S101 - started() comes before the first batch
+        assert self._query is not None  # noqa: S101 - keep_query() comes before the first batch
         plan = self._query._jsq.streamingQuery().lastExecution().executedPlan()
         dropped = sum(_metric(plan, DROPPED))
         if dropped:
@@ -119,7 +119,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     stateful = pipeline.stateful
     assert stateful is not None  # noqa: S101 - the driver asked
     none = spark.createDataFrame([], from_arrow_schema(pipeline.given))
-    given = _called(stateful, none.withColumn(EVENT_TIME, f.timestamp_millis("event_time_ms"))).schema
+    given = _call(stateful, none.withColumn(EVENT_TIME, f.timestamp_millis("event_time_ms"))).schema
     found = {field.name: field.dataType for field in given}
     wrong = [f"{name} is not declared" for name in found if name not in stateful.schema.names]
     for column in stateful.schema:
@@ -161,7 +161,7 @@ class _ByShard(AccumulatorParam):  # type: ignore[misc]
         return {**value1, **value2}
 
 
-def _called(stateful: Stateful, frame: DataFrame) -> DataFrame:
+def _call(stateful: Stateful, frame: DataFrame) -> DataFrame:
     try:
         given = stateful.function(frame)
         if not isinstance(given, DataFrame):
@@ -177,7 +177,7 @@ def _called(stateful: Stateful, frame: DataFrame) -> DataFrame:
     return given
 
 
-def refused_by_spark(error: AnalysisException, stateful: Stateful) -> SettingsError:
+def spark_refusal(error: AnalysisException, stateful: Stateful) -> SettingsError:
     """Name Spark's refusal to run the query as a stream in append mode."""
     return SettingsError(
         f"Spark does not take the stateful query: {str(error).strip().partition(chr(10))[0][:300]}",

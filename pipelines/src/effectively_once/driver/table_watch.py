@@ -11,8 +11,8 @@ from effectively_once.epoch import refusals
 from effectively_once.epoch.publishing import database_of
 from effectively_once.errors import SinkError
 from effectively_once.pipeline.job import Job
-from effectively_once.sinks.constraints import Added, AskedTable, added
-from effectively_once.sinks.database import PATIENCE_S, Session, connect, named, naming
+from effectively_once.sinks.constraints import Added, AskedTable, find_added
+from effectively_once.sinks.database import PATIENCE_S, Session, connect, name_error, name_failures
 
 log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ class TableWatch:
         self._session: Session | None = None
         self._told: dict[str, Added] = {}
 
-    def tried(self) -> tuple[str, ...]:
+    def find_tried(self) -> tuple[str, ...]:
         """Name the tables that the rows of the next epoch are tried on: those that somebody added constraints to.
 
         Raises:
@@ -39,7 +39,7 @@ class TableWatch:
             PipelineError: Settings, Access or Unreachable, each with what to do.
 
         """
-        return tuple(asked.name[1] for asked in self._asked() if self._is_tried(asked))
+        return tuple(asked.name[1] for asked in self._list_tables() if self._is_tried(asked))
 
     def close(self) -> None:
         """Close the session."""
@@ -47,12 +47,12 @@ class TableWatch:
             self._session.close()
         self._session = None
 
-    def _asked(self) -> Iterator[AskedTable]:
+    def _list_tables(self) -> Iterator[AskedTable]:
         pipeline, settings = self._job.pipeline, self._job.settings
         names = {name: (settings.pipeline, name) for name in pipeline.tables}
         for name, shape in pipeline.tables.items():
             others = tuple(other for other in names.values() if other != names[name])
-            yield AskedTable(names[name], shape, refusals.sharded_by(pipeline, name), others, settings.shards)
+            yield AskedTable(names[name], shape, refusals.shard_columns(pipeline, name), others, settings.shards)
 
     def _is_tried(self, asked: AskedTable) -> bool:
         name, found = asked.name[1], self._look(asked)
@@ -76,14 +76,14 @@ class TableWatch:
     def _look(self, asked: AskedTable) -> Added:
         address = database_of(self._job.settings)
         there = f"table {'.'.join(asked.name)} at {address.url}"
-        with naming(there):
+        with name_failures(there):
             if self._session is not None:
                 try:
-                    return added(self._session, asked)
+                    return find_added(self._session, asked)
                 except psycopg.Error as error:
                     # It may have ended since the last epoch.
-                    if named(error, there) is not None:
+                    if name_error(error, there) is not None:
                         raise
             self.close()
             self._session = connect(address, f"constraints of {self._job.settings.pipeline}", self._patience_s)
-            return added(self._session, asked)
+            return find_added(self._session, asked)

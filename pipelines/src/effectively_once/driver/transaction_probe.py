@@ -116,7 +116,7 @@ class TransactionProbe:
             asked[self._name].result()
         except KafkaException as error:
             if error.args[0].code() not in MISSING:
-                raise self._named(error.args[0], admin) from error
+                raise self._name_error(error.args[0], admin) from error
             self._make(admin)
 
     def _make(self, admin: AdminClient) -> None:
@@ -146,7 +146,7 @@ class TransactionProbe:
             cause = error.args[0]
             if cause.code() in FENCED or cause.fatal():
                 raise _FencedError from error
-            raise self._named(cause) from error
+            raise self._name_error(cause) from error
         return _Sent(committed, first, aborted, last)
 
     def _open(self) -> Producer:
@@ -200,7 +200,7 @@ class TransactionProbe:
                         return seen
                 elif error.code() not in MISSING and not error.retriable():
                     # A topic that was just made is not yet known to every broker.
-                    raise self._named(error)
+                    raise self._name_error(error)
         raise UnreachableError(
             f"committed readers did not get past offset {sent.last} of topic {self._name} within "
             f"{self.patience_s:g} s, where a transaction was aborted",
@@ -220,7 +220,7 @@ class TransactionProbe:
                 f"the Kafka broker shows {shown} times a record that was committed once", where, ANOTHER_BROKER
             )
 
-    def _named(self, error: KafkaError, client: AdminClient | None = None) -> Exception:
+    def _name_error(self, error: KafkaError, client: AdminClient | None = None) -> Exception:
         if error.code() in LACKING:
             return SinkError(f"the Kafka broker has no transactions: {error.str()}", self.bootstrap, ANOTHER_BROKER)
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:

@@ -34,7 +34,7 @@ def code_digest(*functions: Callable[..., Any]) -> str:
         name, path = left.pop()
         if name not in found:
             found[name] = path
-            left += [module for one in _imported(path, name) for module in _files(one)]
+            left += [module for one in _list_imports(path, name) for module in _files(one)]
     return _digest(_modules(LIBRARY) | found)
 
 
@@ -100,7 +100,7 @@ def _own(function: Callable[..., Any]) -> Iterator[tuple[str, Path]]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), below
 
 
-def _imported(path: Path, name: str) -> Iterator[str]:
+def _list_imports(path: Path, name: str) -> Iterator[str]:
     """Name what a file imports, at its top or inside of functions; some are no modules but what is in one."""
     if path.suffix != ".py":
         return

@@ -7,7 +7,7 @@ import threading
 import structlog
 
 from effectively_once.driver.attended import Attended
-from effectively_once.driver.clock import Idle, Silence, forced, left_behind, next_clock, without_backlog
+from effectively_once.driver.clock import Idle, Silence, find_left_behind, force, next_clock, without_backlog
 from effectively_once.ledger.clock import Clock
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.offsets import Ranges
@@ -51,10 +51,10 @@ class Watch:
         """Return the clock of the epoch that is to follow `head` with these ranges."""
         last = (head.tail[-1].clock if head.tail else None) or Clock()
         times = self._times(last, head)
-        pinned = next_clock(head, self._idle(last, ranges), times, self._released(last, times))
-        pinned = forced(head, pinned, ranges)
-        before = left_behind(last, head.tail[-1].ranges) if head.tail else []
-        for name in sorted({*left_behind(pinned, ranges)} - {*before}):
+        pinned = next_clock(head, self._idle(last, ranges), times, self._release(last, times))
+        pinned = force(head, pinned, ranges)
+        before = find_left_behind(last, head.tail[-1].ranges) if head.tail else []
+        for name in sorted({*find_left_behind(pinned, ranges)} - {*before}):
             log.warning(
                 "too much is held, one that is behind is not waited for",
                 behind=name,
@@ -81,7 +81,7 @@ class Watch:
         """How far each registered source has come by what the epochs up to now have read; time never falls."""
         if self._statements is None:
             return {}
-        new = self._statements.passed(head.tail[-1].ranges if head.tail else {})
+        new = self._statements.take_passed(head.tail[-1].ranges if head.tail else {})
         return {name: _later(last.sources.get(name), new.get(name)) for name in self._sources}
 
     def _latest(self, times: dict[str, int | None]) -> dict[str, int | None]:
@@ -89,7 +89,7 @@ class Watch:
         said = {} if self._statements is None else self._statements.latest
         return {name: _later(time, said.get(name)) for name, time in times.items()}
 
-    def _released(self, last: Clock, times: dict[str, int | None]) -> tuple[str, ...]:
+    def _release(self, last: Clock, times: dict[str, int | None]) -> tuple[str, ...]:
         said, self._said = self._said, self._latest(times)
         # A word shows that a source is there before the chain has read what it speaks of. A driver that starts knows
         # of none but what is pinned.

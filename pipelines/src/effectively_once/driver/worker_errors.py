@@ -10,7 +10,7 @@ from effectively_once import errors
 _LINE = re.compile(r"effectively_once\.errors\.(\w+): (.*?) \((.*?)\)\. (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
 
-def named_error(error: BaseException) -> errors.PipelineError | None:
+def name_error(error: BaseException) -> errors.PipelineError | None:
     """Return the PipelineError behind a failed job, None when it failed for another reason (a dead executor, a bug)."""
     if isinstance(error, errors.PipelineError):
         return error

@@ -35,7 +35,7 @@ def input_of(step: ShardStep, whole: pa.Table) -> pa.Table:
 
     Args:
         step: the first one of an epoch.
-        whole: rows of the shard, as `rows.judged` gives them, in source order.
+        whole: rows of the shard, as `rows.judge` gives them, in source order.
 
     Of an epoch that takes the rest of a divided one, `division` leaves out what is before that rest.
 
@@ -51,7 +51,7 @@ def input_of(step: ShardStep, whole: pa.Table) -> pa.Table:
     if shown is None:
         # It had shown nothing: it took all that there is, or the first part of it.
         return whole if not repairs or str(step.shard) in pinned.after else whole.slice(0, 0)
-    taken = _taken(step, whole, shown, pinned.epoch if pinned.repairs is None else pinned.repairs)
+    taken = _find_taken(step, whole, shown, pinned.epoch if pinned.repairs is None else pinned.repairs)
     return whole.filter(pa.array(~taken if repairs else taken))
 
 
@@ -89,7 +89,7 @@ def write(store: ObjectStore, key: str, coordinates: pa.Table, ids: Delta | None
     found = AsShown(rows=coordinates.num_rows, digest=digest.of_rows_in(coordinates), ids=ids)
     if not found.rows:
         return found
-    body = deltas.encoded(coordinates)
+    body = deltas.encode(coordinates)
     run(create_once(key, body), store)
     return found.model_copy(update={"key": key, "bytes": len(body)})
 
@@ -107,7 +107,7 @@ def read(store: ObjectStore, shown: AsShown) -> pa.Table:
     try:
         if body is None:
             raise ValueError("it is missing")
-        table = deltas.decoded(body).cast(COORDINATES)
+        table = deltas.decode(body).cast(COORDINATES)
         if (table.num_rows, digest.of_rows_in(table, shown.digest)) != (shown.rows, shown.digest):
             raise ValueError("its rows are not those that were pinned")
     except deltas.DAMAGE as wrong:
@@ -126,7 +126,7 @@ def places(rows: pa.Table) -> pa.Array:
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
-def _taken(step: ShardStep, whole: pa.Table, shown: AsShown, epoch: int) -> NDArray[np.bool_]:
+def _find_taken(step: ShardStep, whole: pa.Table, shown: AsShown, epoch: int) -> NDArray[np.bool_]:
     known = places(read(step.store, shown))
     taken: NDArray[np.bool_] = pc.is_in(places(whole), value_set=known).to_numpy(zero_copy_only=False)
     missing = shown.rows - int(np.count_nonzero(taken))

@@ -51,7 +51,7 @@ class Part:
     left: Place | None
 
     @property
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What the driver is told of it."""
         told = {"came": self.came.rows}
         return told if self.left is None else {**told, "left": self.left, "input": self.came.model_dump()}
@@ -62,7 +62,7 @@ def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
 
     Args:
         step: the first one of an epoch.
-        batches: rows of the shard, as `rows.judged` gives them, in any order.
+        batches: rows of the shard, as `rows.judge` gives them, in any order.
 
     Raises:
         PipelineError: those of `batches`, and of `as_shown.input_of`.
@@ -149,7 +149,7 @@ class _Taker:
             (first,) = rows.slice(number, 1).select(COORDINATES.names).to_pylist()
             self._left = first["topic"], first["partition"], first["offset"]
             # Copied: a slice would keep all of it in memory.
-            rows = long_texts.taken(rows, np.arange(number))
+            rows = long_texts.take(rows, np.arange(number))
         self._held, self._bytes = rows.to_batches(), int(ends[number - 1])
 
 

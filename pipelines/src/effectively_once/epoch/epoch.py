@@ -68,24 +68,24 @@ def ddl(schema: pa.Schema) -> str:
 def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Rows of one shard by id -> accepted and dead-letter rows published, partial aggregates returned.
 
-    Columns in: those of `rows.judged`, and shard.
+    Columns in: those of `rows.judge`, and shard.
     """
     step = ShardStep.of_task(task, "dedup")
-    yield from deduplicated(step, step.proven_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
+    yield from deduplicate(step, step.proven_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
 
 
-def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+def deduplicate(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `dedup`."""
     pipeline = step.task.pipeline
     part = division.input_of(step, batches)
-    accepted, counts = published(step, part.rows)
+    accepted, counts = publish(step, part.rows)
     for each in pipeline.windows:
         partial = windows.partial(accepted, each.keys, pipeline.accumulators(each), step.task.windows)
-        yield from _carried(pipeline, "partial", each, partial)
+        yield from _carry(pipeline, "partial", each, partial)
     step.lap("partial")
     if pipeline.ids == "attached":
         step.merge(catalog.KIND, catalog.canonical)
-    yield from _told(pipeline, step.summary(**counts, **part.told))
+    yield from _report(pipeline, step.summary(**counts, **part.report))
 
 
 def whole(step: ShardStep, batches: Batches) -> pa.Table:
@@ -96,7 +96,7 @@ def whole(step: ShardStep, batches: Batches) -> pa.Table:
     return rows_
 
 
-def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+def publish(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
     """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
     accepted, dead, refused, counts = decide(step, whole)
     letters = [
@@ -121,7 +121,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
     tried, refused = None, refusals.Refusals({}, {})
     if task.declaration.tried:
         # Before ids are decided: that of a refused row stays unknown, so it may come again, mended.
-        tried = _with_recorded(step, _new(whole, known))
+        tried = _add_recorded(step, _new(whole, known))
         refused = refusals.settle(step, tried)
         whole = refusals.mark(whole, refused)
     dead = whole.filter(pc.is_valid(whole["reason"]))
@@ -132,7 +132,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         step.decide(
             catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
         )
-    accepted = _with_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
+    accepted = _add_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
     late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
     counts = {
         "read": whole.num_rows,
@@ -142,7 +142,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         "duplicate": timely - accepted.num_rows,
         "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
-        "shown_ms": {} if task.declaration.clock is None else shown(whole),
+        "shown_ms": {} if task.declaration.clock is None else shown_times(whole),
         "excess_ms": None if known is None else _excess_ms(step, known),
     }
     return accepted, dead, refused, counts
@@ -158,7 +158,7 @@ def _show(step: ShardStep, accepted: pa.Table, letters: list[Row]) -> None:
 def _excess_ms(step: ShardStep, known: catalog.Catalog) -> int | None:
     """Return up to which time a catalog holds too much. Most are too small for that to be counted."""
     small = len(known) <= step.task.settings.held_rows_max
-    return None if small else step.state.excess_ms(known.held(step.task.front_ms))
+    return None if small else step.state.excess_ms(known.count_held(step.task.front_ms))
 
 
 def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
@@ -167,13 +167,13 @@ def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
     return fine if known is None else fine.filter(pa.array(known.decide(fine["id"])))
 
 
-def _with_recorded(step: ShardStep, accepted: pa.Table) -> pa.Table:
+def _add_recorded(step: ShardStep, accepted: pa.Table) -> pa.Table:
     """Rows as sinks see them."""
     rows_, recorded = accepted.select(step.task.pipeline.input.names), step.task.pipeline.recorded
     return rows_ if recorded is None else step.record(recorded, rows_)
 
 
-def shown(rows_: pa.Table) -> Times:
+def shown_times(rows_: pa.Table) -> Times:
     """Return the largest event time (ms since 1970) of each partition, of rows that can be judged.
 
     Late rows and copies count: they tell how far their partition has come, and move no other one's time.
@@ -189,10 +189,10 @@ def shown(rows_: pa.Table) -> Times:
 def results(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     """What Spark's stateful operators gave for one shard by key -> published, with the rows that are kept."""
     step = ShardStep.of_task(task, "windows")
-    yield from resulted(step, step.whole_input(batches))
+    yield from publish_results(step, step.whole_input(batches))
 
 
-def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+def publish_results(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `results`.
 
     By now all operators of all shards have run. What they gave is judged before anything of the epoch is visible.
@@ -208,16 +208,16 @@ def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     letters = dead_letters(dead, pinned.epoch, kept_records.keeper(step))
     _show(step, accepted, [*letters, *unfit_results.letters(step, stateful, unfit)])
     step.publish(stateful.name, _for(pipeline, stateful.name, found.cast(stateful.schema), pinned.epoch))
-    yield from _told(pipeline, step.summary())
+    yield from _report(pipeline, step.summary())
 
 
 def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Partial aggregates of one shard by key -> state, closed windows published; partial totals returned."""
     step = ShardStep.of_task(task, "windows")
-    yield from aggregated(step, step.whole_input(batches))
+    yield from merge_partials(step, step.whole_input(batches))
 
 
-def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+def merge_partials(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `aggregate`."""
     pipeline, pinned = step.task.pipeline, step.task.declaration
     columns = between(pipeline)
@@ -228,24 +228,24 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     for each in pipeline.windows:
         values = pipeline.accumulators(each)
         mine = _of(pipeline, each, partial.filter(pc.equal(partial["of"], each.name)))
-        delta = long_texts.ordered(windows.grouped(mine, windows.merges(values)), windows.GROUP)
+        delta = long_texts.sort(windows.group_rows(mine, windows.merges(values)), windows.GROUP)
         before = step.state.window_state(each)
         step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, values))
-        held.update(before.held(pinned.watermark_ms, step.task.front_ms))
+        held.update(before.count_held(pinned.watermark_ms, step.task.front_ms))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
         # The others are dead letters of the first step.
         results = refusals.results_without(step, each, windows.final_of(final, values)[0])
         step.publish(each.to.name, _for(pipeline, each.to.name, each.rows(results, pipeline.given), pinned.epoch))
         if each.totals is not None:
-            yield from _carried(pipeline, "total", each, totals(pipeline, each, final))
+            yield from _carry(pipeline, "total", each, totals(pipeline, each, final))
         step.merge(each.name, windows.canonical)
-    yield from _told(pipeline, step.summary(excess_ms=step.state.excess_ms(held)))
+    yield from _report(pipeline, step.summary(excess_ms=step.state.excess_ms(held)))
 
 
 def totals(pipeline: Pipeline, each: Windowed, final: pa.Table) -> pa.Table:
     """Aggregates over all keys, a row a window, in order of the window; columns of a delta with an empty key."""
     keyless = final.set_column(0, windows.KEY, pa.array([""] * final.num_rows, pa.string()))
-    return windows.grouped(keyless, windows.merges(pipeline.accumulators(each))).sort_by(windows.START)
+    return windows.group_rows(keyless, windows.merges(pipeline.accumulators(each))).sort_by(windows.START)
 
 
 def totals_of(pipeline: Pipeline, each: Windowed, table: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
@@ -270,7 +270,7 @@ def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:
     return messages(to, table, epoch) if isinstance(to, ToKafka) else table.select(pipeline.schema_of(name).names)
 
 
-def _carried(pipeline: Pipeline, kind: str, each: Windowed, aggregates: pa.Table) -> Iterator[pa.RecordBatch]:
+def _carry(pipeline: Pipeline, kind: str, each: Windowed, aggregates: pa.Table) -> Iterator[pa.RecordBatch]:
     """Aggregates (columns of a delta) as rows between the steps."""
     schema, number = between(pipeline), aggregates.num_rows
     known = {
@@ -299,5 +299,5 @@ def _slots(pipeline: Pipeline, each: Windowed) -> dict[str, pa.DataType]:
     return slots
 
 
-def _told(pipeline: Pipeline, summary: dict[str, object]) -> Iterator[pa.RecordBatch]:
+def _report(pipeline: Pipeline, summary: dict[str, object]) -> Iterator[pa.RecordBatch]:
     yield from pa.Table.from_pylist([summary], between(pipeline)).to_batches()

@@ -43,14 +43,14 @@ def keep(step: ShardStep, accepted: pa.Table, dead: pa.Table) -> pa.Table:
 
     """
     schema = pa.schema([column.with_nullable(True) for column in [*accepted.schema, *REFUSED]])
-    table = pa.concat_tables([_filled(accepted, [*accepted.column_names], schema), _filled(dead, _OF_LETTERS, schema)])
+    table = pa.concat_tables([_fill(accepted, [*accepted.column_names], schema), _fill(dead, _OF_LETTERS, schema)])
 
-    def made() -> bytes:
+    def make() -> bytes:
         step.confirm()
         return sealed_stream.seal(table)
 
     key = _key(step)
-    body, another = run(recorded.settled(key, made), step.store)
+    body, another = run(recorded.read_or_make(key, make), step.store)
     step.repeated |= another
     step.lap("rows_kept")
     step.announce("rows_kept")
@@ -85,7 +85,7 @@ def _split(step: ShardStep, body: bytes, key: str) -> tuple[pa.Table, pa.Table]:
         ) from error
 
 
-def _filled(rows: pa.Table, names: Sequence[str], schema: pa.Schema) -> pa.Table:
+def _fill(rows: pa.Table, names: Sequence[str], schema: pa.Schema) -> pa.Table:
     """Return some columns of rows, and nulls for others: a text of a refused record may be no text."""
     columns = [rows[each.name] if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
     return pa.table(columns, schema=schema)
@@ -93,4 +93,4 @@ def _filled(rows: pa.Table, names: Sequence[str], schema: pa.Schema) -> pa.Table
 
 def _key(step: ShardStep) -> str:
     pinned = step.task.declaration
-    return step.task.layout.recorded(STEP, pinned.epoch, step.shard, pinned.decides)
+    return step.task.layout.step_record(STEP, pinned.epoch, step.shard, pinned.decides)

@@ -178,10 +178,10 @@ def _suspects(part: Message, answer: pa.Table) -> list[int]:
 
 def _larger(part: Message, row: pa.Table) -> bool:
     (values,) = row.to_pylist()
-    size = sum(len(_encoded(values[name])) for name in part.raw)
+    size = sum(len(_encode(values[name])) for name in part.raw)
     size += sum(len(orjson.dumps(values[name], default=as_json)) - len('""') for name in part.json)
     return size > part.room
 
 
-def _encoded(value: str | bytes | None) -> bytes:
+def _encode(value: str | bytes | None) -> bytes:
     return value.encode() if isinstance(value, str) else value or b""

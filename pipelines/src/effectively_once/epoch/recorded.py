@@ -34,7 +34,7 @@ class _About(Record):
     made_for: dict[str, str]
 
 
-def recorded(
+def add_recorded(
     step: RecordedStep,
     store: ObjectStore,
     layout: Layout,
@@ -82,12 +82,12 @@ def recorded(
             "Give them other names.",
         )
     if not rows.num_rows:
-        return _joined(rows, step.adds.empty_table()), False
+        return _join(rows, step.adds.empty_table()), False
     digests = {name: column_digest.of_values(rows[name]) for name in rows.column_names}
     about = _About(step=step.name, epoch=epoch, shard=shard, rows=rows.num_rows, made_for=digests)
-    key = layout.recorded(step.name, epoch, shard, anew)
+    key = layout.step_record(step.name, epoch, shard, anew)
 
-    def made() -> bytes:
+    def make() -> bytes:
         answer = _answer(step, rows, key)
         if unfit := "; ".join(faults(answer)):
             raise StepError(
@@ -96,11 +96,11 @@ def recorded(
                 "Nothing was recorded, the next attempt calls it again: let it give another value, or null.",
             )
         answered()
-        return _encoded(answer, about)
+        return _encode(answer, about)
 
-    body, another = run(settled(key, made), store)
+    body, another = run(read_or_make(key, make), store)
     # Read back also by whoever made it: first attempt and repeat go one way.
-    return _joined(rows, _decoded(body, key, step, about)), another
+    return _join(rows, _decode(body, key, step, about)), another
 
 
 def collect(
@@ -109,10 +109,10 @@ def collect(
     """Delete what the named steps recorded in an epoch. Nobody reads it once head records the epoch (R9)."""
     for name in steps:
         for shard in range(shards):
-            store.answer(Delete(layout.recorded(name, epoch, shard, anew)))
+            store.answer(Delete(layout.step_record(name, epoch, shard, anew)))
 
 
-def settled(key: str, make: Callable[[], bytes]) -> Step[tuple[bytes, bool]]:
+def read_or_make(key: str, make: Callable[[], bytes]) -> Step[tuple[bytes, bool]]:
     """Return the content that holds, made now only where there is none, and whether it is another attempt's."""
     held = yield from body_of(key)
     if held is not None:
@@ -176,20 +176,20 @@ def _place(error: Exception) -> str:
     return f" in {last.name} ({Path(last.filename).name}:{last.lineno})"
 
 
-def _encoded(added: pa.Table, about: _About) -> bytes:
+def _encode(added: pa.Table, about: _About) -> bytes:
     return sealed_stream.seal(added.replace_schema_metadata({_ABOUT: about.model_dump_json()}))
 
 
-def _decoded(body: bytes, key: str, step: RecordedStep, ours: _About) -> pa.Table:
+def _decode(body: bytes, key: str, step: RecordedStep, ours: _About) -> pa.Table:
     """Read the added columns of a record, if it is one for these rows."""
     # The checksum comes first: a changed value, or a changed digest of the rows, must not look like anything else.
     try:
         table = sealed_stream.open_sealed(body)
         theirs = _About.model_validate_json((table.schema.metadata or {})[_ABOUT])
     except deltas.DAMAGE as error:
-        raise _damaged(key, str(error)) from error
+        raise _damage_error(key, str(error)) from error
     if (theirs.step, theirs.epoch, theirs.shard) != (ours.step, ours.epoch, ours.shard):
-        raise _damaged(key, f"it is of step {theirs.step!r}, epoch {theirs.epoch}, shard {theirs.shard}")
+        raise _damage_error(key, f"it is of step {theirs.step!r}, epoch {theirs.epoch}, shard {theirs.shard}")
     if not table.schema.equals(step.adds):
         found, wanted = (", ".join(f"{f.name} ({f.type})" for f in schema) for schema in (table.schema, step.adds))
         raise VersionError(
@@ -215,13 +215,13 @@ def _difference(theirs: _About, ours: _About) -> str:
     return f"{', '.join(names)} differ in content or order"
 
 
-def _joined(rows: pa.Table, added: pa.Table) -> pa.Table:
+def _join(rows: pa.Table, added: pa.Table) -> pa.Table:
     for field in added.schema:
         rows = rows.append_column(field, added[field.name])
     return rows
 
 
-def _damaged(key: str, how: str) -> ChainError:
+def _damage_error(key: str, how: str) -> ChainError:
     return ChainError(
         f"a record of a step is damaged: {how[:200]}",
         key,

@@ -49,16 +49,16 @@ class Refusals:
     rows: dict[str, str]
     results: dict[str, dict[Result, str]]
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the content of the record."""
         results = {name: [[*which, why] for which, why in found.items()] for name, found in self.results.items()}
-        return checksum.sealed({"rows": self.rows, "results": results})
+        return checksum.seal({"rows": self.rows, "results": results})
 
     @classmethod
     def of(cls, body: bytes | None, key: str) -> Refusals:
         """Read a record. Raises ChainError: it is missing or damaged."""
         try:
-            content, sealed = checksum.opened(body or b"")
+            content, sealed = checksum.open_sealed(body or b"")
             if not sealed:
                 raise ValueError("it has no checksum")
             results = {
@@ -85,7 +85,7 @@ def triable(pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(name for name in pipeline.tables if name in names)
 
 
-def sharded_by(pipeline: Pipeline, name: str) -> tuple[str, ...]:
+def shard_columns(pipeline: Pipeline, name: str) -> tuple[str, ...]:
     """Name the columns of a table by which its rows are in shards: where these are equal, rows are in one shard."""
     if any(to.name == name for to in pipeline.rows):
         return ("id",) if pipeline.ids == "attached" else tuple(COORDINATES.names)
@@ -116,17 +116,19 @@ def settle(step: ShardStep, rows: pa.Table) -> Refusals:
         ChainError: the record is damaged.
 
     """
-    closing = {each.name: results for each in _tried(step) if (results := _closing(step, each)[0]).num_rows}
+    closing = {
+        each.name: results for each in _tried_windows(step) if (results := _closing_results(step, each)[0]).num_rows
+    }
     if not rows.num_rows and not closing:
         return Refusals({}, {})
 
-    def made() -> bytes:
-        found = Refusals(_refused_rows(step, rows), dict(_refused_results(step, closing)))
+    def make() -> bytes:
+        found = Refusals(_find_refused_rows(step, rows), dict(_find_refused_results(step, closing)))
         step.confirm()
-        return found.encoded()
+        return found.encode()
 
     key = _key(step)
-    body, another = run(recorded.settled(key, made), step.store)
+    body, another = run(recorded.read_or_make(key, make), step.store)
     step.repeated |= another
     step.lap("tables_tried")
     # Read back also by whoever made it: first attempt and repeat go one way.
@@ -162,9 +164,9 @@ def without(rows: pa.Table, refused: Refusals) -> pa.Table:
 
 def letters(step: ShardStep, refused: Refusals) -> Iterator[Row]:
     """Dead letters of the results that a table refuses, as `too_large` tells of others, and numbered after them."""
-    for each in _tried(step):
+    for each in _tried_windows(step):
         if why := refused.results.get(each.name):
-            results, wide = _closing(step, each)
+            results, wide = _closing_results(step, each)
             told = [row for row in results.to_pylist() if (row[windows.KEY], row[windows.START]) in why]
             for number, row in enumerate(told, wide):
                 yield too_large.letter(step, each, number, why[row[windows.KEY], row[windows.START]], row)
@@ -187,14 +189,14 @@ def results_without(step: ShardStep, each: Windowed, results: pa.Table) -> pa.Ta
 
 def _key(step: ShardStep) -> str:
     pinned = step.task.declaration
-    return step.task.layout.recorded(STEP, pinned.epoch, step.shard, pinned.decides)
+    return step.task.layout.step_record(STEP, pinned.epoch, step.shard, pinned.decides)
 
 
-def _tried(step: ShardStep) -> list[Windowed]:
+def _tried_windows(step: ShardStep) -> list[Windowed]:
     return [each for each in step.task.pipeline.windows if each.name in step.task.declaration.tried]
 
 
-def _closing(step: ShardStep, each: Windowed) -> tuple[pa.Table, int]:
+def _closing_results(step: ShardStep, each: Windowed) -> tuple[pa.Table, int]:
     """Results that this epoch would publish, columns of a delta, and how many are too large for every sink."""
     pinned, pipeline = step.task.declaration, step.task.pipeline
     watermarks = pinned.previous_watermark_ms, pinned.watermark_ms
@@ -205,7 +207,7 @@ def _closing(step: ShardStep, each: Windowed) -> tuple[pa.Table, int]:
     return results, len(impossible)
 
 
-def _refused_rows(step: ShardStep, rows: pa.Table) -> dict[str, str]:
+def _find_refused_rows(step: ShardStep, rows: pa.Table) -> dict[str, str]:
     pipeline, tried = step.task.pipeline, step.task.declaration.tried
     names = [to.name for to in pipeline.rows if to.name in tried]
     found = _untaken(step, {name: rows.select(pipeline.schema_of(name).names) for name in names}, REFUSED_BY_TABLE)
@@ -215,8 +217,8 @@ def _refused_rows(step: ShardStep, rows: pa.Table) -> dict[str, str]:
     return {where[row].as_py(): why for row, why in found.items()}
 
 
-def _refused_results(step: ShardStep, closing: dict[str, pa.Table]) -> Iterator[tuple[str, dict[Result, str]]]:
-    for each in _tried(step):
+def _find_refused_results(step: ShardStep, closing: dict[str, pa.Table]) -> Iterator[tuple[str, dict[Result, str]]]:
+    for each in _tried_windows(step):
         results = closing.get(each.name)
         if results is None:
             continue

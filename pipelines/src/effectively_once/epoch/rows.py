@@ -128,7 +128,7 @@ def _operators(frame: DataFrame, source: DataFrame) -> Iterator[str]:
     yield from way(*plans) or []
 
 
-def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
+def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
     """Transform Kafka rows and give each that cannot be accepted its reason; only whether it is late is left open.
 
     Returns:
@@ -144,7 +144,7 @@ def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
             wrong |= f.length(name) == 0
         if name == "event_time_ms":
             wrong |= ~f.col(name).between(*(STATEFUL_TIMES_MS if pipeline.stateful else (-TIME_MAX_MS, TIME_MAX_MS)))
-        reason = f.coalesce(reason, f.when(wrong, missing(name)))
+        reason = f.coalesce(reason, f.when(wrong, missing_reason(name)))
     for why, unfit in unfits(pipeline, given):
         reason = f.coalesce(reason, f.when(unfit, why))
     if (large := larges(pipeline, given)) is not None:
@@ -176,7 +176,7 @@ def timely(
         values: whether each row keeps its value, as a table may refuse it yet.
 
     Returns:
-        the columns of `judged`; value is null unless there is a reason, or `values`.
+        the columns of `judge`; value is null unless there is a reason, or `values`.
 
     """
     reason = "reason"
@@ -187,7 +187,7 @@ def timely(
     return judged.selectExpr(*kept, f"{reason} AS reason", value)
 
 
-def missing(name: str) -> str:
+def missing_reason(name: str) -> str:
     """Why a row without some column is refused."""
     return "bad_time" if name == "event_time_ms" else f"missing_{name}"
 

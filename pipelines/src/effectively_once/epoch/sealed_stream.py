@@ -13,7 +13,7 @@ CHECKSUM_BYTES = 16
 
 def seal(table: pa.Table) -> bytes:
     """Return the stream of a table with its checksum."""
-    stream = deltas.encoded(table)
+    stream = deltas.encode(table)
     return stream + _checksum(stream)
 
 
@@ -22,7 +22,7 @@ def open_sealed(body: bytes) -> pa.Table:
     stream = body[:-CHECKSUM_BYTES]
     if _checksum(stream) != body[-CHECKSUM_BYTES:]:
         raise ValueError("its checksum is wrong")
-    return deltas.decoded(stream)
+    return deltas.decode(stream)
 
 
 def _checksum(stream: bytes) -> bytes:

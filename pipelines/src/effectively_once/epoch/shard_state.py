@@ -35,7 +35,7 @@ class ShardState:
 
     def catalog(self) -> catalog.Catalog:
         """Return the ids that are known before this epoch, without those that its watermark let go."""
-        known = self._folded(catalog.KIND, catalog.canonical, lambda: catalog.Catalog(self.task.windows))
+        known = self._fold(catalog.KIND, catalog.canonical, lambda: catalog.Catalog(self.task.windows))
         known.expire(self.task.declaration.watermark_ms)
         return known
 
@@ -43,7 +43,7 @@ class ShardState:
         """Return the windows that are open before this epoch, those that it closes among them."""
         values = self.task.pipeline.accumulators(windowed)
         fresh = lambda: windows.WindowState(self.task.windows, values)  # noqa: E731
-        found = self._folded(windowed.name, windows.canonical, fresh)
+        found = self._fold(windowed.name, windows.canonical, fresh)
         found.expire(self.task.declaration.previous_watermark_ms)
         return found
 
@@ -67,7 +67,7 @@ class ShardState:
 
     def merge(self, kind: str, canonical: deltas.Canonical) -> bool:
         """Merge older deltas where enough of them are there; return whether they were."""
-        span = merge.merged(self._log(kind, canonical), self.task.deltas_of(kind, self.shard))
+        span = merge.merge_oldest(self._log(kind, canonical), self.task.deltas_of(kind, self.shard))
         if span is not None:
             self.merged[kind] = span
         return span is not None
@@ -78,7 +78,7 @@ class ShardState:
             self.store, self.task.layout, kind, self.shard, canonical, small, self.task.declaration.decides
         )
 
-    def _folded(self, kind: str, canonical: deltas.Canonical, fresh: Callable[[], deltas.S]) -> deltas.S:
+    def _fold(self, kind: str, canonical: deltas.Canonical, fresh: Callable[[], deltas.S]) -> deltas.S:
         named = self.task.deltas_of(kind, self.shard)
         return _folder().state(self._log(kind, canonical), fresh, named, self.task.declaration.epoch)
 

@@ -76,7 +76,7 @@ class ShardStep:
     def of_task(cls, task: EpochTask, step: str) -> ShardStep:
         """Return the step that the running task of Spark is."""
         context = TaskContext.get()
-        store = object_store.shared(task.settings.bucket)
+        store = object_store.shared_store(task.settings.bucket)
         shard, attempt = context.partitionId(), context.taskAttemptId()
         return cls(
             task,
@@ -135,12 +135,12 @@ class ShardStep:
         """Return rows with the recorded output of a step that is not deterministic."""
         self.confirm()
 
-        def answered() -> None:
+        def note_answer() -> None:
             self.announce("answered", step.name)
             # The call may have taken minutes, and what is recorded now is there for good.
             self.confirm()
 
-        given, before = recorded.recorded(
+        given, before = recorded.add_recorded(
             step,
             self.store,
             self.task.layout,
@@ -148,7 +148,7 @@ class ShardStep:
             shard=self.shard,
             rows=rows,
             anew=self.task.declaration.decides,
-            answered=answered,
+            answered=note_answer,
             faults=self._faults,
         )
         self.repeated |= before
@@ -194,10 +194,10 @@ class ShardStep:
     def summary(self, **counts: Any) -> dict[str, Any]:
         """Return the row that tells the driver what this shard did."""
         told = {
-            "sinks": _dumped(self.sinks),
-            "deltas": _dumped(self.state.deltas),
-            "merged": _dumped(self.state.merged),
-            "files": _dumped(self.files),
+            "sinks": _dump(self.sinks),
+            "deltas": _dump(self.state.deltas),
+            "merged": _dump(self.state.merged),
+            "files": _dump(self.files),
             "repeated": self.repeated,
             "ms": self.ms,
             **counts,
@@ -222,7 +222,7 @@ class ShardStep:
         # In numpy: rows come as runs that are in order already, which its sort takes in a tenth of Arrow's time.
         topics = pa.array(sorted(rows["topic"].unique().to_pylist()), pa.string())
         keys = (rows["offset"], rows["partition"], pc.index_in(rows["topic"], topics))
-        return long_texts.taken(rows, np.lexsort([key.to_numpy() for key in keys]))
+        return long_texts.take(rows, np.lexsort([key.to_numpy() for key in keys]))
 
     def _still_ours(self) -> None:
         """Look at head before a repeated attempt.
@@ -238,5 +238,5 @@ class ShardStep:
             )
 
 
-def _dumped(by_name: Mapping[str, Rows]) -> dict[str, dict[str, Any]]:
+def _dump(by_name: Mapping[str, Rows]) -> dict[str, dict[str, Any]]:
     return {name: rows.model_dump() for name, rows in by_name.items()}

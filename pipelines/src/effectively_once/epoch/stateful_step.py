@@ -67,7 +67,7 @@ class Errand:
         decided = {int(shard): delta for shard, delta in record.deltas.get(catalog.KIND, {}).items()}
         return cls(pinned, generation, owner, {}, decided)
 
-    def encoded(self) -> str:
+    def encode(self) -> str:
         """Return it as the text that a local property holds."""
         return base64.b85encode(zlib.compress(pickle.dumps(self))).decode()
 
@@ -99,7 +99,7 @@ class FirstStep:
     tell: Callable[[Notes], None]
 
     def __call__(self, batches: epoch.Batches) -> Iterator[pa.RecordBatch]:
-        """Rows of one shard by id, as `rows.judged` gives them -> its accepted rows."""
+        """Rows of one shard by id, as `rows.judge` gives them -> its accepted rows."""
         context = TaskContext.get()
         errand = Errand.of(context.getLocalProperty(PROPERTY), context.getLocalProperty(BATCH_ID))
         task = EpochTask(
@@ -107,16 +107,16 @@ class FirstStep:
         )
         step = ShardStep.of_task(task, "dedup")
         whole = step.whole_input(batches, rows.DIGESTED, nothing=errand.declaration.reads_nothing)
-        accepted, note = decided(step, errand, whole)
+        accepted, note = decide(step, errand, whole)
         if note is not None:
             self.tell({(errand.declaration.epoch, context.partitionId()): note})
         yield from accepted.to_batches()
 
 
-def decided(step: ShardStep, errand: Errand, batches: epoch.Batches) -> tuple[pa.Table, str | None]:
+def decide(step: ShardStep, errand: Errand, batches: epoch.Batches) -> tuple[pa.Table, str | None]:
     """Accepted rows of a shard, and what to tell the driver; a recorded epoch keeps and tells nothing."""
     task = step.task
-    whole = lateness_judged(epoch.whole(step, batches), task.windows, task.declaration.watermark_ms)
+    whole = judge_lateness(epoch.whole(step, batches), task.windows, task.declaration.watermark_ms)
     if errand.decided is not None:
         return again(step, whole, errand.decided.get(step.shard, Delta())), None
     accepted, dead, _, counts = epoch.decide(step, whole)
@@ -136,10 +136,10 @@ def again(step: ShardStep, whole: pa.Table, delta: Delta) -> pa.Table:
     names = step.task.pipeline.input.names
     if step.task.pipeline.ids != "attached":
         return whole.filter(pc.is_null(whole["reason"])).select(names)
-    return long_texts.taken(whole.select(names), as_shown.rows_of(step, whole, step.task.declaration.epoch, delta))
+    return long_texts.take(whole.select(names), as_shown.rows_of(step, whole, step.task.declaration.epoch, delta))
 
 
-def lateness_judged(whole: pa.Table, windows: Windows, watermark_ms: int | None) -> pa.Table:
+def judge_lateness(whole: pa.Table, windows: Windows, watermark_ms: int | None) -> pa.Table:
     """Give rows without a reason the reason `late` where they are. As `rows.late`; times are from 1970 on here."""
     if watermark_ms is None or not whole.num_rows:
         return whole

@@ -74,7 +74,7 @@ class Summary:
 
     def files(self) -> dict[str, list[StagedFile]]:
         """Files that the shards staged, by sink."""
-        return {name: list(by_shard.values()) for name, by_shard in self._gathered("files", StagedFile).items()}
+        return {name: list(by_shard.values()) for name, by_shard in self._gather("files", StagedFile).items()}
 
     def publish_files(
         self,
@@ -124,7 +124,7 @@ class Summary:
             RuntimeError: a shard did not report; the epoch has to be repeated.
 
         """
-        sinks = {**self._gathered("sinks", Rows), **self._sinks}
+        sinks = {**self._gather("sinks", Rows), **self._sinks}
         wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.destinations, shards)}
         wanted |= dict.fromkeys(pipeline.file_sinks, 1)
         missing = [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
@@ -149,8 +149,8 @@ class Summary:
             counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
             max_event_time_ms=max(times, default=None),
             sinks=sinks,
-            deltas=self._gathered("deltas", Delta),
-            merged=self._gathered("merged", Span),
+            deltas=self._gather("deltas", Delta),
+            merged=self._gather("merged", Span),
             catalog=dict(known),
             ms=self.ms,
             shown_ms=shown,
@@ -159,7 +159,7 @@ class Summary:
             came=came,
         )
 
-    def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:
+    def _gather(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for shard, note in self._notes:
             for name, content in note[part].items():

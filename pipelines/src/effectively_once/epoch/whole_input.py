@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once.errors import InputError
-from effectively_once.ledger.hashes import mixed
+from effectively_once.ledger.hashes import mix
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,5 +119,5 @@ def digest_of(rows: pa.Table | pa.RecordBatch, digested: Sequence[str]) -> int:
     hashes = np.zeros(rows.num_rows, np.uint64)
     for name in digested:
         values: Any = pc.fill_null(rows[name], 0).cast(pa.int64())
-        hashes = mixed(hashes + values.to_numpy().astype(np.uint64))
+        hashes = mix(hashes + values.to_numpy().astype(np.uint64))
     return int(hashes.sum(dtype=np.uint64))

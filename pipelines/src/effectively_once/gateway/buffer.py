@@ -63,15 +63,15 @@ class Buffer:
             raise
 
     def _open(self, topic: str) -> None:
-        self.acknowledged = self._saved = self._acknowledged_on_disk()
+        self.acknowledged = self._saved = self._read_acknowledged()
         self._appended_bytes = self.acknowledged_bytes = 0
-        self._segments = deque(self._loaded())
+        self._segments = deque(self._load())
         self._reading = deque(self._segments)
         self._offset = 0
         self._current: tuple[Segment, AppendFile] | None = None
         self._outstanding: deque[tuple[int, int]] = deque()
         self._done: set[int] = set()
-        left = [one for one in self._segments if not self._settled(one)]
+        left = [one for one in self._segments if not self._is_settled(one)]
         self.end = max([self.acknowledged, *(one.end for one in left)])
         # An ordinal is not used twice, not even that of a file that is damaged or empty.
         taken = (int(path.stem) for path in self._directory.glob(segment.NUMBER + ".*"))
@@ -181,7 +181,7 @@ class Buffer:
         finally:
             self._lock.release()
 
-    def _settled(self, one: Segment) -> bool:
+    def _is_settled(self, one: Segment) -> bool:
         """Whether no record of it is left to be acknowledged."""
         return one.end <= self.acknowledged or one.end == one.base
 
@@ -194,14 +194,14 @@ class Buffer:
                 file.close()
 
     def _discard(self) -> None:
-        while self._segments and self._segments[0].sealed and self._settled(self._segments[0]):
+        while self._segments and self._segments[0].sealed and self._is_settled(self._segments[0]):
             one = self._segments.popleft()
             if self._reading and self._reading[0] is one:
                 self._reading.popleft()
                 self._offset = 0
             one.remove()
 
-    def _acknowledged_on_disk(self) -> int:
+    def _read_acknowledged(self) -> int:
         path = self._directory / "acknowledged"
         try:
             text, crc = path.read_text(errors="replace").split()
@@ -214,7 +214,7 @@ class Buffer:
         self.repairs.append(Repair(path, "is damaged; everything in the buffer is sent again", torn_end=True))
         return 0
 
-    def _loaded(self) -> Iterable[Segment]:
+    def _load(self) -> Iterable[Segment]:
         paths = sorted(self._directory.glob(segment.NUMBER + segment.SUFFIX))
         headers = [segment.header(path) for path in paths]
         for path, header, following in zip(paths, headers, [*headers, None][1:], strict=True):

@@ -21,7 +21,7 @@ from effectively_once.gateway.buffer import Buffer, Repair
 from effectively_once.gateway.errors import GatewayClosedError, UndeliveredError
 from effectively_once.gateway.intake import Intake, disk_error
 from effectively_once.gateway.limits import Limits
-from effectively_once.gateway.record import Build, Record, RecordId, checked_bytes, checked_size, checked_time
+from effectively_once.gateway.record import Build, Record, RecordId, check_bytes, check_size, check_time
 from effectively_once.gateway.sender import Config, Sender, client_config
 from effectively_once.gateway.stating import States, Stating
 from effectively_once.gateway.unsent import clock_ms
@@ -216,7 +216,7 @@ class Gateway:
         return durable.result() if wait else durable
 
     def _begin(self, event_time_ms: int | None) -> int:
-        given = None if event_time_ms is None else checked_time(event_time_ms)
+        given = None if event_time_ms is None else check_time(event_time_ms)
         if self._stating is not None:
             return self._stating.unsent.begin(given)
         return clock_ms() if given is None else given
@@ -227,11 +227,11 @@ class Gateway:
 
     def _take(self, value: Any, key: bytes | str | None, time_ms: int, timeout_s: float | None) -> Future[RecordId]:
         identity = RecordId(self._producer, self._buffer.incarnation, next(self._sequence))
-        content = checked_bytes("value", value if self._build is None else self._build(identity, time_ms, value))
+        content = check_bytes("value", value if self._build is None else self._build(identity, time_ms, value))
         if key is not None:
-            key = checked_bytes("key", key.encode(errors="surrogatepass") if isinstance(key, str) else key)
+            key = check_bytes("key", key.encode(errors="surrogatepass") if isinstance(key, str) else key)
         record = Record(identity, time_ms, key, content, announced=self._build is None)
-        return self._intake.take(checked_size(record, self._limits.record_bytes_max), timeout_s)
+        return self._intake.take(check_size(record, self._limits.record_bytes_max), timeout_s)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Return when everything that was put before is acknowledged.
@@ -247,7 +247,7 @@ class Gateway:
         with self._settled:
             while self._buffer.acknowledged < end or (last is not None and not last.done()):
                 if self._stopping or self._failure is not None:
-                    raise self._closed()
+                    raise self._closed_error()
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise UndeliveredError(
@@ -266,7 +266,7 @@ class Gateway:
         if self._closing:
             return
         self._closing = True
-        self._intake.refuse(self._closed())
+        self._intake.refuse(self._closed_error())
         self._intake.close()
         try:
             with suppress(UndeliveredError, GatewayClosedError):
@@ -304,19 +304,19 @@ class Gateway:
             with self._settled:
                 self._failure = error
                 self._settled.notify_all()
-            self._intake.refuse(self._closed())
+            self._intake.refuse(self._closed_error())
 
     def _step(self) -> None:
         before = self._buffer.acknowledged
         busy = self._sender.step()
         if self._buffer.acknowledged != before:
-            self._intake.made_room()
+            self._intake.look_for_room()
         with self._unsent:
             self._settled.notify_all()
             if not (busy or self._buffer.unread or self._stopping):
                 self._unsent.wait(IDLE_S)
 
-    def _closed(self) -> GatewayClosedError:
+    def _closed_error(self) -> GatewayClosedError:
         what = "the gateway is closed" if self._failure is None else f"its sender stopped: {self._failure!r}"
         return GatewayClosedError(what, self._where, "Open it again; what was accepted is in the buffer.")
 

@@ -92,7 +92,7 @@ class Intake:
             self._queued.notify()
         return waiting.future
 
-    def made_room(self) -> None:
+    def look_for_room(self) -> None:
         """Look again whether there is room: something was acknowledged."""
         with self._room:
             self._room.notify_all()

@@ -83,41 +83,43 @@ def json_record(identity: RecordId, event_time_ms: int, fields: Mapping[str, obj
     """
     taken = {"id", "event_time_ms"} & fields.keys()
     if taken:
-        raise _refused(
+        raise _record_error(
             f"the fields hold {', '.join(sorted(taken))}", "The gateway gives id and event time; leave it out."
         )
     try:
         return orjson.dumps({"id": str(identity), "event_time_ms": event_time_ms, **fields})
     except TypeError as error:
-        raise _refused(f"the fields are no JSON: {error}", "Put text, numbers, lists and mappings.") from error
+        raise _record_error(f"the fields are no JSON: {error}", "Put text, numbers, lists and mappings.") from error
 
 
-def checked_time(event_time_ms: int) -> int:
+def check_time(event_time_ms: int) -> int:
     """Return a usable event time. Raises RecordError."""
     whole = isinstance(event_time_ms, int) and not isinstance(event_time_ms, bool)
     if not whole or not 0 <= event_time_ms < EVENT_TIME_END_MS:
-        raise _refused(f"event_time_ms is {event_time_ms!r}", "Give whole milliseconds since 1970, at most 15 digits.")
+        raise _record_error(
+            f"event_time_ms is {event_time_ms!r}", "Give whole milliseconds since 1970, at most 15 digits."
+        )
     return event_time_ms
 
 
-def checked_bytes(name: str, content: object) -> bytes:
+def check_bytes(name: str, content: object) -> bytes:
     """Return key or value as bytes. Raises RecordError."""
     if not isinstance(content, bytes | bytearray | memoryview):
-        raise _refused(
+        raise _record_error(
             f"the {name} is {type(content).__name__}, not bytes", "Encode it, or give the gateway a `build`."
         )
     return bytes(content)
 
 
-def checked_size(record: Record, bytes_max: int) -> Record:
+def check_size(record: Record, bytes_max: int) -> Record:
     """Return a record that is small enough. Raises RecordError."""
     size = len(record.key or b"") + len(record.value)
     if size > bytes_max:
-        raise _refused(
+        raise _record_error(
             f"key and value have {size} bytes, {bytes_max} are allowed", "Split it, or raise record_bytes_max."
         )
     return record
 
 
-def _refused(what: str, todo: str) -> RecordError:
+def _record_error(what: str, todo: str) -> RecordError:
     return RecordError(what, "put of a record", todo)

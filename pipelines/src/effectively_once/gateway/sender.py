@@ -78,7 +78,7 @@ class Sender:
         self._topic = topic
         self._announce = announce
         self._config = client_config(bootstrap, limits, config)
-        self._client = self._connected({})
+        self._client = self._connect({})
         # Broker and topic bound a batch, not a record: what is refused goes on its own the next time.
         self._single: Producer | None = None
         self._recovered_end = buffer.end
@@ -112,7 +112,7 @@ class Sender:
             self._read.extend(self._buffer.read())
         while self._read and self._hand_over(self._client, *self._read[0]):
             self._again += self._read.popleft()[0] < self._recovered_end
-        waiting = self._waiting()
+        waiting = self._count_waiting()
         self._client.poll(POLL_S if waiting else 0)
         if self._single is not None:
             self._single.poll(0)
@@ -129,7 +129,7 @@ class Sender:
             client.close()
         self._take_in()
 
-    def _waiting(self) -> int:
+    def _count_waiting(self) -> int:
         return len(self._client) + (len(self._single) if self._single is not None else 0)
 
     def _take_in(self) -> None:
@@ -150,22 +150,24 @@ class Sender:
 
     def _hand_over(self, client: Producer, ordinal: int, record: Record) -> bool:
         """Give a record to the client; False while it has no room."""
-        delivered = partial(self._delivered, ordinal, record)
+        delivered = partial(self._take_delivery, ordinal, record)
         try:
             client.produce(self._topic, record.value, record.key, headers=record.headers or None, on_delivery=delivered)
         except BufferError:
             return False
         except KafkaException as error:
-            self._delivered(ordinal, record, error.args[0])
+            self._take_delivery(ordinal, record, error.args[0])
         else:
             self._handed += 1
         return True
 
-    def _delivered(self, ordinal: int, record: Record, error: KafkaError | None, sent: Message | None = None) -> None:
+    def _take_delivery(
+        self, ordinal: int, record: Record, error: KafkaError | None, sent: Message | None = None
+    ) -> None:
         if error is None:
             self._acknowledged.append(ordinal)
             if self._stating is not None and sent is not None:
-                self._stating.acknowledged(record, sent)
+                self._stating.note_acknowledged(record, sent)
         elif error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self.obstacle = f"a record is refused: {error.str()}"
             if not self._refused:
@@ -175,16 +177,16 @@ class Sender:
 
     def _retry(self) -> None:
         if self._single is None:
-            self._single = self._connected({"batch.num.messages": 1})
+            self._single = self._connect({"batch.num.messages": 1})
         refused, self._refused = deque(sorted(self._refused, key=lambda one: one[0])), deque()
         while refused and self._hand_over(self._single, *refused[0]):
             refused.popleft()
             self._again += 1
         self._refused.extend(refused)
 
-    def _connected(self, more: Config) -> Producer:
+    def _connect(self, more: Config) -> Producer:
         try:
-            return Producer({**self._config, **more, "stats_cb": self._told, "error_cb": self._erred})
+            return Producer({**self._config, **more, "stats_cb": self._take_statistics, "error_cb": self._take_error})
         except KafkaException as error:
             raise SettingsError(
                 f"the Kafka client refuses its configuration: {error.args[0].str()}",
@@ -192,12 +194,12 @@ class Sender:
                 "Correct it.",
             ) from error
 
-    def _told(self, statistics: str) -> None:
+    def _take_statistics(self, statistics: str) -> None:
         told = json.loads(statistics)
         of_topic = told["topics"].get(self._topic, {"partitions": {}})
         self._transmitted[told["name"]] = sum(one["txmsgs"] for one in of_topic["partitions"].values())
 
-    def _erred(self, error: KafkaError) -> None:
+    def _take_error(self, error: KafkaError) -> None:
         self.obstacle = error.str()
 
 

@@ -42,7 +42,7 @@ class States:
 
 
 class Stating:
-    """Makes the statements of one opening of a gateway. `acknowledged` and `step` belong to the sender's thread.
+    """Makes the statements of one opening of a gateway. `note_acknowledged` and `step` belong to the sender's thread.
 
     Args:
         producer: the gateway's name.
@@ -65,7 +65,7 @@ class Stating:
         self._due_s = 0.0
         self._under_way = False
 
-    def acknowledged(self, record: Record, message: Message) -> None:
+    def note_acknowledged(self, record: Record, message: Message) -> None:
         """Take note of where a record lies. One of an earlier opening was not put here."""
         partition, offset = message.partition(), message.offset()
         assert partition is not None  # noqa: S101 - it is acknowledged
@@ -86,13 +86,13 @@ class Stating:
             return
         self._under_way = True
 
-        def delivered(error: object, _: Message | None = None) -> None:
+        def take_delivery(error: object, _: Message | None = None) -> None:
             self._under_way = False
             if error is None:
                 self._last = said
 
         try:
-            client.produce(topic_of(self._topic), said.encode(), self._producer.encode(), on_delivery=delivered)
+            client.produce(topic_of(self._topic), said.encode(), self._producer.encode(), on_delivery=take_delivery)
         except (BufferError, KafkaException):
             self._under_way = False
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from effectively_once.errors import ChainError
-from effectively_once.ledger.continuity import adjoining
+from effectively_once.ledger.continuity import require_adjoining
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.due_epoch import repair
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.held import Held, commit, replace
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Step
@@ -36,7 +36,7 @@ def take_over(
     while True:
         found = yield Get(layout.head)
         if isinstance(found, Found):
-            old = decoded(found.body, layout.head)
+            old = decode(found.body, layout.head)
             accept(old)
             new = old.model_copy(
                 update={"generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1}
@@ -72,7 +72,7 @@ def declare(
         ChainError: the declaration does not follow the chain.
 
     """
-    head = recorded(held.head, published)
+    head = record_epoch(held.head, published)
     expected = head.last_recorded + 1
     if head.declared is not None or declaration.epoch != expected:
         raise ChainError(
@@ -88,7 +88,7 @@ def declare(
             layout.head,
             "This is a defect of the driver: keep its log and restart it.",
         )
-    adjoining(head, declaration.ranges, layout.head, declaration.lost)
+    require_adjoining(head, declaration.ranges, layout.head, declaration.lost)
     if declaration.reads_nothing and declaration.lost is None:
         declaration = declaration.model_copy(update={"abandoned": False})
     new = head.model_copy(
@@ -99,11 +99,11 @@ def declare(
 
 def record(layout: Layout, held: Held, published: EpochRecord) -> Step[Held]:
     """Record the declared epoch without declaring another: after a recovery, and when a driver stops."""
-    new = recorded(held.head, published).model_copy(update={"sequence": held.head.sequence + 1})
+    new = record_epoch(held.head, published).model_copy(update={"sequence": held.head.sequence + 1})
     return (yield from commit(layout, held, new))
 
 
-def recorded(head: Head, published: EpochRecord | None) -> Head:
+def record_epoch(head: Head, published: EpochRecord | None) -> Head:
     """Head with the declared epoch recorded. Raises ChainError when `published` is not the declared one."""
     if published is None:
         return head
@@ -131,4 +131,4 @@ def read(layout: Layout) -> Step[Head]:
 def there(layout: Layout) -> Step[Head | None]:
     """Head as it is now, None where no driver ever was or it is gone."""
     found = yield Get(layout.head)
-    return decoded(found.body, layout.head) if isinstance(found, Found) else None
+    return decode(found.body, layout.head) if isinstance(found, Found) else None

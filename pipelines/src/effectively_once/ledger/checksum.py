@@ -23,12 +23,12 @@ def of(content: Any) -> str:
     return hashlib.sha256(canonical(content)).hexdigest()
 
 
-def sealed(content: dict[str, Any]) -> bytes:
+def seal(content: dict[str, Any]) -> bytes:
     """Return content and its checksum, as an object holds them."""
     return canonical({**content, FIELD: of(content)})
 
 
-def opened(body: bytes) -> tuple[dict[str, Any], bool]:
+def open_sealed(body: bytes) -> tuple[dict[str, Any], bool]:
     """Return what an object holds without its checksum, and whether it has one: objects of before have none.
 
     Raises:

@@ -17,7 +17,7 @@ def ends(head: Head) -> Offsets:
     return {topic: {p: end for p, (_, end) in partitions.items()} for topic, partitions in last.items()}
 
 
-def adjoining(head: Head, ranges: Ranges, where: str, lost: Loss | None = None) -> None:
+def require_adjoining(head: Head, ranges: Ranges, where: str, lost: Loss | None = None) -> None:
     """Refuse ranges that leave a gap after the chain, overlap it, or go backwards; a new partition starts at 0 (R3).
 
     What is `lost` lies between: it has to begin where the chain ends, and the ranges where it ends.
@@ -42,7 +42,7 @@ def adjoining(head: Head, ranges: Ranges, where: str, lost: Loss | None = None) 
                 )
 
 
-def classified(head: Head, ranges: Ranges, where: str) -> str:
+def classify(head: Head, ranges: Ranges, where: str) -> str:
     """How a batch of Spark relates to the chain: `recorded` (skip it), `declared` (repeat it) or `new`.
 
     Raises:
@@ -61,7 +61,7 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
             where,
             "Restart the driver: recovery publishes the declared epoch first.",
         )
-    adjoining(head, ranges, where)
+    require_adjoining(head, ranges, where)
     return "new"
 
 

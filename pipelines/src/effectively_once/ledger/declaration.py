@@ -90,7 +90,7 @@ class Declaration(Sparse):
         """What its deltas and recorded outputs are named by beside the epoch; None for those of an ordinary one."""
         return self.anew[-1] if self.anew else None
 
-    def decided(self, generation: int) -> int | None:
+    def find_anew(self, generation: int) -> int | None:
         """Return what those were named by that a driver of this generation worked with."""
         return max((each for each in self.anew if each <= generation), default=None)
 

@@ -27,15 +27,15 @@ _MASK = (1 << 64) - 1
 
 def of_rows(rows: Iterable[bytes], like: str = EMPTY) -> str:
     """Digest rows that are bytes, in the form of the digest `like`; that of no rows stands for today's."""
-    return former_digest.of_rows(rows) if is_former(like) else _summed([[*rows]])
+    return former_digest.of_rows(rows) if is_former(like) else _sum_up([[*rows]])
 
 
 def of_rows_in(table: pa.Table, like: str = EMPTY) -> str:
     """Digest the rows of a table, as `of_rows` does: their values, and the columns these stand in."""
-    return former_digest.of_rows_in(table) if is_former(like) else _summed(row_bytes.of_table(table))
+    return former_digest.of_rows_in(table) if is_former(like) else _sum_up(row_bytes.of_table(table))
 
 
-def added(digests: Iterable[str]) -> str:
+def add(digests: Iterable[str]) -> str:
     """Return the digest of the union (as multisets) of the rows behind `digests`.
 
     Raises:
@@ -51,7 +51,7 @@ def added(digests: Iterable[str]) -> str:
     for digest in known:
         lanes = digest.removeprefix(_FORM)
         first, second = first + int(lanes[:16], 16), second + int(lanes[16:], 16)
-    return _told("" if is_former(known[0]) else _FORM, first, second)
+    return _format("" if is_former(known[0]) else _FORM, first, second)
 
 
 def is_former(digest: str) -> bool:
@@ -59,14 +59,14 @@ def is_former(digest: str) -> bool:
     return digest != EMPTY and not digest.startswith(_FORM)
 
 
-def _summed(parts: Iterable[list[bytes]]) -> str:
+def _sum_up(parts: Iterable[list[bytes]]) -> str:
     rows = first = second = 0
     for part in parts:
         lanes = np.frombuffer(b"".join(map(xxh3_128_digest, part)), ">u8").reshape(-1, 2)
         sums = lanes.sum(axis=0, dtype=np.uint64)
         rows, first, second = rows + len(part), first + int(sums[0]), second + int(sums[1])
-    return _told(_FORM, first, second) if rows else EMPTY
+    return _format(_FORM, first, second) if rows else EMPTY
 
 
-def _told(form: str, first: int, second: int) -> str:
+def _format(form: str, first: int, second: int) -> str:
     return f"{form}{first & _MASK:016x}{second & _MASK:016x}"

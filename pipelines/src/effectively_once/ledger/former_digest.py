@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.ledger.hashes import PLACE, U64, mixed, of_ids
+from effectively_once.ledger.hashes import PLACE, U64, mix, of_ids
 
 _BYTES = (
     pa.types.is_string,
@@ -36,12 +36,12 @@ def of_rows_in(table: pa.Table) -> str:
     sums = np.zeros(table.num_rows, np.uint64)
     places = np.arange(1, table.num_columns + 1, dtype=np.uint64) * PLACE
     for place, column in zip(places, table.columns, strict=True):
-        sums += mixed(_of_column(column) + place)
-    return _of_hashes(mixed(sums))
+        sums += mix(_of_column(column) + place)
+    return _of_hashes(mix(sums))
 
 
 def _of_hashes(hashes: U64) -> str:
-    first, second = hashes.sum(dtype=np.uint64), mixed(hashes ^ _LANE).sum(dtype=np.uint64)
+    first, second = hashes.sum(dtype=np.uint64), mix(hashes ^ _LANE).sum(dtype=np.uint64)
     return f"{int(second):016x}{int(first):016x}"
 
 

@@ -35,16 +35,16 @@ def of_ids(ids: pa.Array) -> U64:
     step = max(1, _SLICE_BYTES * len(ids) // int(bounds[-1] - bounds[0] + _WORD * len(ids)))
     for first in range(0, len(ids), step):
         part = bounds[first : first + step + 1]
-        hashes[first : first + step] = _hashed(content[part[0] : part[-1]], part - part[0])
+        hashes[first : first + step] = _hash(content[part[0] : part[-1]], part - part[0])
     return hashes
 
 
-def _hashed(content: NDArray[np.uint8], bounds: NDArray[np.int64]) -> U64:
+def _hash(content: NDArray[np.uint8], bounds: NDArray[np.int64]) -> U64:
     sizes = np.diff(bounds)
     size = int(sizes[0])
     sums = _even(content, len(sizes), size) if size and (sizes == size).all() else _ragged(content, bounds, sizes)
     sums += sizes.astype(np.uint64) * PLACE
-    return mixed(sums)
+    return mix(sums)
 
 
 def _even(content: NDArray[np.uint8], rows: int, size: int) -> U64:
@@ -52,7 +52,7 @@ def _even(content: NDArray[np.uint8], rows: int, size: int) -> U64:
     padded = np.zeros((rows, -(-size // _WORD) * _WORD), np.uint8)
     padded[:, :size] = content.reshape(rows, size)
     words = padded.view("<u8")
-    sums: U64 = _placed(words, np.arange(words.shape[1], dtype=np.uint64)).sum(axis=1)
+    sums: U64 = _mix_place(words, np.arange(words.shape[1], dtype=np.uint64)).sum(axis=1)
     return sums
 
 
@@ -67,11 +67,11 @@ def _ragged(content: NDArray[np.uint8], bounds: NDArray[np.int64], sizes: NDArra
     places = np.arange(ends[-1]) - np.repeat(starts, counts)
     words = begun[np.repeat(bounds[:-1], counts) + _WORD * places]
     words[ends - 1] &= _KEPT[sizes - _WORD * (counts - 1)]
-    sums: U64 = np.add.reduceat(_placed(words, places.astype(np.uint64)), starts)
+    sums: U64 = np.add.reduceat(_mix_place(words, places.astype(np.uint64)), starts)
     return sums
 
 
-def _placed(words: NDArray[Any], places: U64) -> U64:
+def _mix_place(words: NDArray[Any], places: U64) -> U64:
     """Words mixed with their place in the id, so that the order of words counts."""
     x: U64 = words + (places + np.uint64(1)) * PLACE
     x ^= x >> np.uint64(32)
@@ -81,7 +81,7 @@ def _placed(words: NDArray[Any], places: U64) -> U64:
     return x
 
 
-def mixed(x: U64) -> U64:
+def mix(x: U64) -> U64:
     """Finalizer: every bit of the result depends on every bit of the argument. Changes its argument."""
     x ^= x >> np.uint64(30)
     x *= _FIRST

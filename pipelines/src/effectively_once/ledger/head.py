@@ -73,15 +73,15 @@ class Head(Sparse):
                 break
         return max((time for time in known if time is not None), default=None)
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the object's content, with its checksum."""
-        return checksum.sealed(self.model_dump(mode="json", by_alias=True))
+        return checksum.seal(self.model_dump(mode="json", by_alias=True))
 
 
-def decoded(body: bytes, key: str) -> Head:
+def decode(body: bytes, key: str) -> Head:
     """Parse head. Raises ChainError when it is damaged or of a format that this version does not read."""
     try:
-        content, sealed = checksum.opened(body)
+        content, sealed = checksum.open_sealed(body)
         # The format first: what a newer one added must not look like damage, which is answered with an old backup.
         version = Versioned.model_validate(content).format
         if version not in READABLE:

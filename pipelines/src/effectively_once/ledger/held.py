@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from effectively_once.errors import StaleDriverError
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Put, Step, Written
-from effectively_once.ledger.segments import flushed
+from effectively_once.ledger.segments import flush
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ def commit(layout: Layout, held: Held, new: Head) -> Step[Held]:
         StaleDriverError: another driver changed head.
 
     """
-    new = yield from flushed(layout, new)
+    new = yield from flush(layout, new)
     done = yield from replace(layout, new, held.etag)
     if done is None:
         found = yield Get(layout.head)
-        other = decoded(found.body, layout.head) if isinstance(found, Found) else None
+        other = decode(found.body, layout.head) if isinstance(found, Found) else None
         raise StaleDriverError(
             f"driver {held.head.owner} of generation {held.head.generation} was replaced"
             + (f" by {other.owner} of generation {other.generation}" if other else ": head is gone"),
@@ -45,7 +45,7 @@ def replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
 
     Returns None when another driver's head was there.
     """
-    body = new.encoded()
+    body = new.encode()
     while True:
         answer = yield Put(layout.head, body, etag)
         if isinstance(answer, Written):

@@ -22,17 +22,17 @@ class Layout:
 
     def delta(self, kind: str, epoch: int, shard: int, anew: int | None = None) -> str:
         """Name what an epoch adds to the state of a shard (R5); `anew` as of `Declaration.decides`."""
-        return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{_decided(epoch, anew)}.arrow"
+        return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{_epoch_name(epoch, anew)}.arrow"
 
     def span(self, kind: str, first: int, last: int, shard: int) -> str:
         """Name the deltas of epochs `first` to `last` of a shard, merged (R9)."""
         return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{first:09d}-{last:09d}.arrow"
 
-    def recorded(self, step: str, epoch: int, shard: int, anew: int | None = None) -> str:
+    def step_record(self, step: str, epoch: int, shard: int, anew: int | None = None) -> str:
         """Name what a non-deterministic step gave in an epoch, for a shard (R4); `anew` as of `Declaration.decides`."""
-        return f"{self.pipeline}/recorded/{step}/{shard:04d}/{_decided(epoch, anew)}.arrow"
+        return f"{self.pipeline}/recorded/{step}/{shard:04d}/{_epoch_name(epoch, anew)}.arrow"
 
-    def shown(self, epoch: int, shard: int, generation: int) -> str:
+    def shown_rows(self, epoch: int, shard: int, generation: int) -> str:
         """Name the coordinates of the rows that a shard shows of an epoch which no repeat could finish (R10)."""
         return f"{self.pipeline}/shown/{shard:04d}/{epoch:09d}-{generation:06d}.arrow"
 
@@ -49,7 +49,7 @@ class Layout:
         """Name what epochs `first` to `last` published to an object-store sink, in one object (R9)."""
         return f"{self.pipeline}/{sink}/manifests/{first:09d}-{last:09d}.json"
 
-    def staged(self, sink: str, epoch: int, unique: str) -> str:
+    def staged_file(self, sink: str, epoch: int, unique: str) -> str:
         """Name a file of a sink; nobody reads it before a manifest names it."""
         return f"{self.pipeline}/{sink}/data/{epoch:09d}-{unique}.parquet"
 
@@ -74,5 +74,5 @@ class Layout:
         return f"{self.pipeline}/probe/{unique}"
 
 
-def _decided(epoch: int, anew: int | None) -> str:
+def _epoch_name(epoch: int, anew: int | None) -> str:
     return f"{epoch:09d}" if anew is None else f"{epoch:09d}-r{anew:06d}"

@@ -16,7 +16,7 @@ TAIL_LIMIT = 64
 """Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment is rare."""
 
 
-def flushed(layout: Layout, head: Head) -> Step[Head]:
+def flush(layout: Layout, head: Head) -> Step[Head]:
     """Move the older half of a long tail to a create-once segment; a repeat writes the same content.
 
     An epoch stays whose rest others take: a batch of Spark is compared with its ranges, the watermark goes by its rows.
@@ -53,7 +53,7 @@ def history(layout: Layout, head: Head, since: int = 0) -> Step[list[EpochRecord
     for (record, told, key), after in reversed(list(zip(read_, records[1:], strict=False))):
         # Who wants some epochs alone asks for the segments that hold them: what follows those is then not there.
         if after.epoch == record.epoch + 1 and after.before not in (None, told):
-            raise _damaged(f"epoch {record.epoch} is not what epoch {after.epoch} follows", key)
+            raise _damage_error(f"epoch {record.epoch} is not what epoch {after.epoch} follows", key)
     return records
 
 
@@ -67,8 +67,8 @@ def _of_segment(body: bytes, span: tuple[int, int], key: str) -> list[tuple[Epoc
         why = f"it does not hold epochs {span[0]} to {span[1]}"
     except ValueError as wrong:
         why = reason(wrong)
-    raise _damaged(why, key)
+    raise _damage_error(why, key)
 
 
-def _damaged(why: str, key: str) -> ChainError:
+def _damage_error(why: str, key: str) -> ChainError:
     return ChainError(f"a segment of the chain is damaged: {why}", key, "Restore it from a backup.")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tenacity
 
-from effectively_once.driver.control import State, Wish, ask, left, reached, read
+from effectively_once.driver.control import State, Wish, ask, count_left, reached_ranges, read
 from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.head import Head
@@ -24,12 +24,12 @@ Say = Callable[[str], object]
 
 def pause(settings: PipelineSettings, say: Say) -> None:
     """Ask that no further epoch is declared. Raises PipelineError."""
-    _put(S3ObjectStore(settings.bucket), Layout(settings.pipeline), Wish.asked(State.PAUSED), say)
+    _put(S3ObjectStore(settings.bucket), Layout(settings.pipeline), Wish.make(State.PAUSED), say)
 
 
 def resume(settings: PipelineSettings, say: Say) -> None:
     """Ask that epochs are declared again. Raises PipelineError."""
-    before = _put(S3ObjectStore(settings.bucket), Layout(settings.pipeline), Wish.asked(State.RUNNING), say)
+    before = _put(S3ObjectStore(settings.bucket), Layout(settings.pipeline), Wish.make(State.RUNNING), say)
     if before is not None and before.state is State.DRAINING:
         say("a driver that stopped because of the drain has to be started again")
 
@@ -43,7 +43,7 @@ def drain(settings: PipelineSettings, wait_s: float, say: Say) -> None:
 
     """
     store, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
-    wish = Wish.asked(State.DRAINING, ends(settings))
+    wish = Wish.make(State.DRAINING, ends(settings))
     _put(store, layout, wish, say)
     if wait_s > 0:
         wait_until_drained(store, layout, wish, wait_s, say)
@@ -89,11 +89,11 @@ def wait_until_drained(
         if now != wish:
             raise ControlError(f"somebody asked for something else meanwhile: {now}", layout.control, "Ask again.")
         head = run(chain.there(layout), store)
-        missing = _missing(head, wish)
+        missing = _say_what_is_left(head, wish)
         sequence = head.sequence if head else -1
         if sequence not in seen:
             seen.append(sequence)
-            say(f"chain: {_told(head)}" + (f"; {missing}" if missing else ""))
+            say(f"chain: {_describe_chain(head)}" + (f"; {missing}" if missing else ""))
         return missing
 
     missing: str = tenacity.Retrying(
@@ -104,8 +104,9 @@ def wait_until_drained(
     )(look)
     if missing:
         moved = "moved meanwhile" if len(seen) > 1 else "did not move meanwhile: does a driver run?"
+        head = _describe_chain(run(chain.there(layout), store))
         raise ControlError(
-            f"not drained within {wait_s:g} s: {missing}; {_told(run(chain.there(layout), store))}; the chain {moved}",
+            f"not drained within {wait_s:g} s: {missing}; {head}; the chain {moved}",
             layout.control,
             "The drain stays asked for. Wait again with drain, or take it back with resume.",
         )
@@ -116,13 +117,13 @@ def _put(store: ObjectStore, layout: Layout, wish: Wish, say: Say) -> Wish | Non
     asked = run(ask(layout, wish), store)
     say(f"was:    {'damaged' if asked.before is None else asked.before}")
     say(f"wished: {asked.now}")
-    say(f"chain:  {_told(run(chain.there(layout), store))}")
+    say(f"chain:  {_describe_chain(run(chain.there(layout), store))}")
     return asked.before
 
 
-def _missing(head: Head | None, wish: Wish) -> str:
+def _say_what_is_left(head: Head | None, wish: Wish) -> str:
     """Say what keeps a drain from being done; empty when nothing does."""
-    behind = left(reached(head) if head else {}, wish)
+    behind = count_left(reached_ranges(head) if head else {}, wish)
     if behind:
         return "; ".join(
             f"topic {topic} has offsets left: " + " ".join(f"{p}:{number}" for p, number in sorted(parts.items()))
@@ -131,7 +132,7 @@ def _missing(head: Head | None, wish: Wish) -> str:
     return f"epoch {head.declared.epoch} is declared" if head and head.declared else ""
 
 
-def _told(head: Head | None) -> str:
+def _describe_chain(head: Head | None) -> str:
     if head is None:
         return "none yet"
     recorded = f"epoch {head.last_recorded} is the last recorded" if head.last_recorded >= 0 else "no epoch is recorded"

@@ -150,7 +150,7 @@ def _patiently(work: Callable[[], None], endpoint: str, deadline_s: float) -> No
         try:
             return work()
         except (MinioAdminException, S3Error) as error:
-            said = _said(error)
+            said = _error_text(error)
             if not _passes(error):
                 raise AccessError(
                     f"the object store refuses: {said}", endpoint, f"Check {ACCESS_KEY} and {SECRET_KEY}: the owner's."
@@ -162,7 +162,7 @@ def _patiently(work: Callable[[], None], endpoint: str, deadline_s: float) -> No
         time.sleep(PAUSE_S)
 
 
-def _said(error: MinioAdminException | S3Error) -> str:
+def _error_text(error: MinioAdminException | S3Error) -> str:
     return str(error.code) if isinstance(error, S3Error) else str(error).partition(", Body")[0]
 
 

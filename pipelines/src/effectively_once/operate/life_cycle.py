@@ -22,7 +22,7 @@ from effectively_once.operate.retention.leftovers import Sort
 from effectively_once.operate.retention.retention import AGE_S, retention
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks import letter_records
-from effectively_once.sinks.dead_letters import DeadLetter, Selection, counted, epochs, shown
+from effectively_once.sinks.dead_letters import DeadLetter, Selection, count_reasons, epochs, show_letters
 from effectively_once.store import object_store
 
 WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
@@ -134,7 +134,7 @@ def _accept_loss(job: Job, given: argparse.Namespace) -> int:
 
 
 def _retention(job: Job, given: argparse.Namespace) -> int:
-    letters = lambda: letter_records.named(DeadLetterTopic(job.settings))  # noqa: E731
+    letters = lambda: letter_records.name_error(DeadLetterTopic(job.settings))  # noqa: E731
     retention(job.settings, _say, letters, delete=given.delete, age_s=given.older_than_s, keep=given.keep)
     return 0
 
@@ -145,13 +145,13 @@ def _compact(job: Job, given: argparse.Namespace) -> int:
 
 
 def _count(job: Job, given: argparse.Namespace) -> int:
-    for line in counted(DeadLetterTopic(job.settings), _meant(given)):
+    for line in count_reasons(DeadLetterTopic(job.settings), _read_selection(given)):
         _say(line)
     return 0
 
 
 def _show(job: Job, given: argparse.Namespace) -> int:
-    for line in shown(DeadLetterTopic(job.settings), _meant(given), given.limit, _whole(job)):
+    for line in show_letters(DeadLetterTopic(job.settings), _read_selection(given), given.limit, _whole(job)):
         _say(line)
     return 0
 
@@ -162,7 +162,7 @@ def _replay(job: Job, given: argparse.Namespace) -> int:
     replay.replay(
         job.settings,
         DeadLetterTopic(job.settings),
-        _meant(given),
+        _read_selection(given),
         _say,
         to=given.to,
         edit=given.edit,
@@ -174,7 +174,7 @@ def _replay(job: Job, given: argparse.Namespace) -> int:
 
 def _whole(job: Job) -> Callable[[DeadLetter], DeadLetter]:
     """Return what gives a dead letter that was cut its record: the store is asked for these alone."""
-    return lambda letter: letter_records.read(object_store.shared(job.settings.bucket), letter)
+    return lambda letter: letter_records.read(object_store.shared_store(job.settings.bucket), letter)
 
 
 def _number(text: str) -> int:
@@ -184,7 +184,7 @@ def _number(text: str) -> int:
     return number
 
 
-def _meant(given: argparse.Namespace) -> Selection:
+def _read_selection(given: argparse.Namespace) -> Selection:
     return Selection(frozenset(given.reason), frozenset(given.ids), epochs(given.epochs))
 
 

@@ -59,7 +59,7 @@ def job_of(path: Path, pipeline: Pipeline | None = None) -> Job:
 
     def defaults(name: str) -> Mapping[str, Any]:
         nonlocal pipeline
-        pipeline = pipeline or imported(name)
+        pipeline = pipeline or import_pipeline(name)
         return pipeline.defaults
 
     settings = load(path, defaults)
@@ -86,7 +86,7 @@ def module_of(name: str) -> ModuleType:
         ) from error
 
 
-def imported(name: str) -> Pipeline:
+def import_pipeline(name: str) -> Pipeline:
     """Import a declaration: `module`, which calls it `pipeline`, or `module:name`.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once.declared import Kind, named
+from effectively_once.declared import Kind, name_declaration
 from effectively_once.errors import SettingsError
 
 TYPES = {
@@ -50,7 +50,7 @@ def become_schema(declaration: object, field: str) -> None:
         SettingsError: a type that no column has, or a text that is no list of columns.
 
     """
-    given, where = getattr(declaration, field), f"{field} of {named(declaration)}"
+    given, where = getattr(declaration, field), f"{field} of {name_declaration(declaration)}"
     object.__setattr__(declaration, field, schema_of(given, where))
 
 

@@ -186,7 +186,7 @@ def _example(field: str) -> str:
     return f"Write it like this: {json.dumps(field)}: {json.dumps(shown[0])}. " if shown else ""
 
 
-def unchanged(kept: Mapping[str, Any], bound: Mapping[str, Any], where: str) -> None:
+def refuse_changed(kept: Mapping[str, Any], bound: Mapping[str, Any], where: str) -> None:
     """Refuse settings that contradict the state that is there (R4: the shard of a key may not move).
 
     Raises:

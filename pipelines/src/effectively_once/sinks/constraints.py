@@ -89,7 +89,7 @@ class AskedTable:
     shards: int = 1
 
 
-def added(session: Session, asked: AskedTable) -> Added:
+def find_added(session: Session, asked: AskedTable) -> Added:
     """Name what somebody added to a table of `create`.
 
     Raises:

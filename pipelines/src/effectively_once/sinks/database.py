@@ -121,9 +121,11 @@ def connect(
             raise
         return session
 
-    with naming(address.url):
+    with name_failures(address.url):
         return tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, psycopg.Error) and not named(error, "")),
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, psycopg.Error) and not name_error(error, "")
+            ),
             wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
             stop=tenacity.stop_after_delay(patience_s),
             reraise=True,
@@ -131,7 +133,7 @@ def connect(
 
 
 @contextmanager
-def naming(where: str) -> Iterator[None]:
+def name_failures(where: str) -> Iterator[None]:
     """Give every failure of the block its name.
 
     Raises:
@@ -143,18 +145,18 @@ def naming(where: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise named(error, where) or _unreachable(error, where) from error
+        raise name_error(error, where) or _unreachable(error, where) from error
 
 
-def named(error: psycopg.Error, where: str) -> PipelineError | None:
+def name_error(error: psycopg.Error, where: str) -> PipelineError | None:
     """Return the error that no new session helps against; None for one that a new session may settle."""
     match error:
         case pg.QueryCanceled():
             return _unreachable(error, where)
         case pg.InsufficientPrivilege() | pg.InvalidCatalogName():
-            return AccessError(f"PostgreSQL refuses: {_said(error)}", where, f"Check the rights of {USER}.")
+            return AccessError(f"PostgreSQL refuses: {_first_line(error)}", where, f"Check the rights of {USER}.")
         case psycopg.OperationalError() if error.sqlstate is None and _DENIED.search(str(error)):
-            return AccessError(f"PostgreSQL refuses: {_said(error)}", where, f"Check {USER} and {PASSWORD}.")
+            return AccessError(f"PostgreSQL refuses: {_first_line(error)}", where, f"Check {USER} and {PASSWORD}.")
         # The limit of a program (class 54), as the length of a key, is an OperationalError to the client.
         case (
             pg.ProgramLimitExceeded()
@@ -164,7 +166,7 @@ def named(error: psycopg.Error, where: str) -> PipelineError | None:
             | psycopg.NotSupportedError()
         ):
             return RefusedRowsError(
-                f"PostgreSQL refuses: {_said(error)}",
+                f"PostgreSQL refuses: {_first_line(error)}",
                 where,
                 "Correct the table or the job; nothing was lost, start the pipeline again.",
             )
@@ -173,13 +175,13 @@ def named(error: psycopg.Error, where: str) -> PipelineError | None:
 
 def _unreachable(error: psycopg.Error, where: str) -> UnreachableError:
     return UnreachableError(
-        f"the database does not answer: {_said(error)}",
+        f"the database does not answer: {_first_line(error)}",
         where,
         "Check that it runs and that the address is right; nothing was lost, start the pipeline again.",
     )
 
 
-def _said(error: psycopg.Error) -> str:
+def _first_line(error: psycopg.Error) -> str:
     """First line only: what follows are details, which may hold rows."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 

@@ -166,7 +166,7 @@ def epochs(text: str) -> tuple[int | None, int | None]:
     return begin, end
 
 
-def counted(messages: Iterable[Message], meant: Selection) -> Iterator[str]:
+def count_reasons(messages: Iterable[Message], meant: Selection) -> Iterator[str]:
     """Yield a line a reason, most frequent first: how many, and of which epochs."""
     numbers: Counter[str] = Counter()
     spans: dict[str, tuple[int, int]] = {}
@@ -183,7 +183,7 @@ def counted(messages: Iterable[Message], meant: Selection) -> Iterator[str]:
     yield f"{numbers.total():>12,}  in all"
 
 
-def shown(
+def show_letters(
     messages: Iterable[Message], meant: Selection, limit: int, whole: Callable[[DeadLetter], DeadLetter] = lambda it: it
 ) -> Iterator[str]:
     """Yield the first dead letters that are meant, a line of JSON each; `whole` gives one that was cut its record."""

@@ -14,7 +14,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from effectively_once.sinks.database import Session
-from effectively_once.sinks.tables import Name, TableShape, listed
+from effectively_once.sinks.tables import Name, TableShape, list_columns
 
 # At the server: a refused row costs a millisecond of answers otherwise, and an epoch may have a million. The class of
 # an error is looked at there, as whatever is not a row's fault ends the trial.
@@ -44,7 +44,7 @@ _TOGETHER = 256
 """So many rows are tried one by one where one of them is refused: a halving of them takes as long."""
 
 
-def refused(
+def find_refused(
     session: Session, name: Name, shape: TableShape, insert: InsertFrom, rows: Iterable[tuple[Any, ...]]
 ) -> dict[int, str]:
     """Try rows on a table; return the numbers of those that it refuses, and what refuses each. Nothing of them stays.
@@ -66,12 +66,12 @@ def refused(
     number = _stage(session, name, shape, rows)
     session.execute("BEGIN")
     session.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    found = _found(session, insert, number) if number and _refusal(session, insert, 0, number - 1) else {}
+    found = _find_by_halves(session, insert, number) if number and _refusal(session, insert, 0, number - 1) else {}
     session.execute("ROLLBACK")
     return found
 
 
-def _found(session: Session, insert: InsertFrom, number: int) -> dict[int, str]:
+def _find_by_halves(session: Session, insert: InsertFrom, number: int) -> dict[int, str]:
     """Find by halves what is refused of rows that were refused together."""
     session.execute(sql.SQL("CREATE INDEX ON {} ({})").format(_STAGE, _NUMBER))
     _make_each(session, insert)
@@ -132,7 +132,7 @@ def _refer_to_later_rows(session: Session, found: dict[int, tuple[str, str]]) ->
 
 def _stage(session: Session, name: Name, shape: TableShape, rows: Iterable[tuple[Any, ...]]) -> int:
     """Bring rows to the server, numbered, before the transaction that tries them holds any lock."""
-    columns, number = listed(shape.schema.names), 0
+    columns, number = list_columns(shape.schema.names), 0
     session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(_STAGE))
     session.execute(
         sql.SQL("CREATE TEMPORARY TABLE tried AS SELECT 0::bigint AS {}, {} FROM {} WITH NO DATA").format(
@@ -143,7 +143,7 @@ def _stage(session: Session, name: Name, shape: TableShape, rows: Iterable[tuple
         session.cursor() as cursor,
         cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(_STAGE)) as copy,
     ):
-        copy.set_types(["bigint", *shape.copied])
+        copy.set_types(["bigint", *shape.copy_types])
         for row in rows:
             copy.write_row((number, *row))
             number += 1

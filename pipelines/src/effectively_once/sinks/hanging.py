@@ -17,7 +17,14 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import digest
 from effectively_once.sinks.kafka_rows import read_from, read_rows
-from effectively_once.sinks.kafka_shard import ShardAddress, consumer_of, ends, seen_mark, unreachable, written_mark
+from effectively_once.sinks.kafka_shard import (
+    ShardAddress,
+    consumer_of,
+    ends,
+    read_seen_mark,
+    read_written_mark,
+    unreachable,
+)
 from effectively_once.sinks.publish import Mark
 
 PATIENCE_S = 2.0
@@ -42,7 +49,7 @@ def end_hanging(address: ShardAddress, timeout_s: float) -> bool:
         hidden = _is_hidden(address, timeout_s)
     except (UnreachableError, SinkError):
         # Connections of before may not have heard what became of the broker since.
-        _asking.cache_clear()
+        _connect.cache_clear()
         hidden = _is_hidden(address, timeout_s)
     if not hidden:
         return False
@@ -52,7 +59,7 @@ def end_hanging(address: ShardAddress, timeout_s: float) -> bool:
     found = sorted(markers.find(address), key=lambda each: each.topic)
     if not found:
         return False
-    whole, half = _decided(address, {each.topic: each.start for each in found}, timeout_s)
+    whole, half = _decide(address, {each.topic: each.start for each in found}, timeout_s)
     if not markers.write(address, found, commit=whole, half=half):
         # Somebody else has ended it, and maybe otherwise than was decided here.
         end_hanging(address, timeout_s)
@@ -71,7 +78,7 @@ def end_hanging(address: ShardAddress, timeout_s: float) -> bool:
 def _is_hidden(address: ShardAddress, timeout_s: float) -> bool:
     """Whether readers of committed data cannot reach the end of a partition, for so long that it is no delay."""
     until = time.monotonic() + min(PATIENCE_S, timeout_s)
-    written, committed = (_asking(address.bootstrap, level) for level in ("read_uncommitted", "read_committed"))
+    written, committed = (_connect(address.bootstrap, level) for level in ("read_uncommitted", "read_committed"))
     for topic in (address.progress, address.topic):
         where = TopicPartition(topic, address.shard)
         try:
@@ -87,17 +94,17 @@ def _is_hidden(address: ShardAddress, timeout_s: float) -> bool:
 
 
 @lru_cache
-def _asking(bootstrap: str, isolation: str) -> Consumer:
+def _connect(bootstrap: str, isolation: str) -> Consumer:
     # Asked before every transaction of every shard: connected once in a process.
     return consumer_of(bootstrap, isolation)
 
 
-def _decided(address: ShardAddress, starts: Mapping[str, int], timeout_s: float) -> tuple[bool, bool]:
+def _decide(address: ShardAddress, starts: Mapping[str, int], timeout_s: float) -> tuple[bool, bool]:
     """Whether a transaction, open from these offsets on, holds a mark and all rows that the mark tells of.
 
     And whether these are but a half of it: the other partition has its rows, or its mark, shown or dropped.
     """
-    mark, shown = written_mark(address, timeout_s), seen_mark(address, timeout_s)
+    mark, shown = read_written_mark(address, timeout_s), read_seen_mark(address, timeout_s)
     if mark is None or (address.progress not in starts and mark != shown):
         return False, False  # it wrote no mark, or that one was dropped
     if address.topic in starts:

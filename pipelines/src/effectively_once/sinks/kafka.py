@@ -61,11 +61,11 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         self.address = address
         self._producer: Producer | None = None
 
-    def _described(self, rows: Sequence[Row], like: str = digest.EMPTY) -> Rows:
-        return described(rows, like)
+    def _describe(self, rows: Sequence[Row], like: str = digest.EMPTY) -> Rows:
+        return describe(rows, like)
 
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
-        self._producer = _opened(self.address)
+        self._producer = _open(self.address)
 
     def _end_hanging(self, *, kept: bool) -> bool:
         try:
@@ -77,7 +77,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
             return True
         if ended and not kept:
             # Where it was ended by a producer of the shard's own, that one fenced the one that was just opened.
-            self._producer = _opened(self.address)
+            self._producer = _open(self.address)
         return ended
 
     def _read_mark(self) -> Mark | None:
@@ -91,7 +91,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
             producer.begin_transaction()
             body = json.dumps(asdict(mark), separators=(",", ":")).encode()
             records = chain(self.address.records(rows), [(self.address.progress, MARK_KEY, body)])
-            if not produced(producer, self.address.shard, records, failures) or not flushed(producer):
+            if not produce(producer, self.address.shard, records, failures) or not flush(producer):
                 return Committed.UNKNOWN
             self.announce("transaction_open")
             if failures:
@@ -100,7 +100,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         except (KafkaException, SystemError) as error:
             # SystemError: confluent-kafka raises a fatal error out of a poll, and a delivery report of the same poll
             # finds that exception pending.
-            if _fenced(producer, error):
+            if _is_fenced(producer, error):
                 return Committed.FENCED
             for cause, message in failures:
                 self._refuse_what_no_repeat_helps(cause, message.topic() or self.address.topic)
@@ -142,13 +142,13 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
             )
 
 
-def described(rows: Sequence[Row], like: str = digest.EMPTY) -> Rows:
+def describe(rows: Sequence[Row], like: str = digest.EMPTY) -> Rows:
     """Count messages, and digest them in the form of the digest `like`; their bytes are those of keys and values."""
     size = sum(len(value) + len(key or b"") for key, value in rows)
     return Rows(rows=len(rows), digest=digest.of_rows([value for _, value in rows], like), bytes=size)
 
 
-def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
+def _is_fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
     """Whether another producer took over. The first call to notice names it; produce() and delivery reports do not."""
     if isinstance(error, KafkaException) and error.args[0].code() in _FENCED:
         return True
@@ -160,7 +160,7 @@ def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
     return False
 
 
-def _opened(address: ShardAddress) -> Producer:
+def _open(address: ShardAddress) -> Producer:
     producer = Producer(
         {
             **client_config(address.bootstrap),
@@ -181,17 +181,17 @@ def _opened(address: ShardAddress) -> Producer:
     return producer
 
 
-def produced(producer: Producer, partition: int, records: Iterable[Record], failures: list[Failure]) -> bool:
+def produce(producer: Producer, partition: int, records: Iterable[Record], failures: list[Failure]) -> bool:
     """Hand records to the producer; False when the broker stopped taking them."""
 
-    def delivered(error: KafkaError | None, message: Message) -> None:
+    def take_report(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failures.append((error, message))
 
     for topic, key, value in records:
         while True:
             try:
-                producer.produce(topic, value, key, partition=partition, on_delivery=delivered)
+                producer.produce(topic, value, key, partition=partition, on_delivery=take_report)
                 break
             except BufferError:
                 # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
@@ -201,7 +201,7 @@ def produced(producer: Producer, partition: int, records: Iterable[Record], fail
     return True
 
 
-def flushed(producer: Producer) -> bool:
+def flush(producer: Producer) -> bool:
     """Wait until every row is acknowledged, as long as the broker goes on acknowledging; False when it stopped."""
     left = len(producer)
     while left:

@@ -39,7 +39,7 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
     """
     if not mark.rows:
         return ShownMessages([], -1, -1)
-    with _reading(address, "read_committed") as consumer:
+    with _open_reader(address, "read_committed") as consumer:
         low, high = ends(consumer, TopicPartition(address.topic, address.shard), timeout_s)
         back = mark.rows + BEYOND
         while True:
@@ -62,7 +62,7 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
 
 def read_from(address: ShardAddress, start: int, timeout_s: float = 20.0) -> list[bytes]:
     """Read every row that was written from an offset on, committed or not. Raises UnreachableError."""
-    with _reading(address, "read_uncommitted") as consumer:
+    with _open_reader(address, "read_uncommitted") as consumer:
         where = TopicPartition(address.topic, address.shard, start)
         _, high = ends(consumer, where, timeout_s)
         consumer.assign([where])
@@ -70,7 +70,7 @@ def read_from(address: ShardAddress, start: int, timeout_s: float = 20.0) -> lis
 
 
 @contextmanager
-def _reading(address: ShardAddress, isolation: str) -> Iterator[Consumer]:
+def _open_reader(address: ShardAddress, isolation: str) -> Iterator[Consumer]:
     with closing(consumer_of(address.bootstrap, isolation)) as consumer:
         try:
             yield consumer

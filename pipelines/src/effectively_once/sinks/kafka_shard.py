@@ -71,7 +71,7 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     return _mark(address, timeout_s, "read_uncommitted")
 
 
-def seen_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
+def read_seen_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     """Read the last mark that committed readers see by now: an open transaction may hide a later one.
 
     For those who disturb nobody, so that a transaction of the shard's own may be open. Raises what `read_mark` raises.
@@ -79,7 +79,7 @@ def seen_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     return _mark(address, timeout_s, "read_committed")
 
 
-def written_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
+def read_written_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     """Read the last mark that was written, committed or not. Raises what `read_mark` raises."""
     return _mark(address, timeout_s, "read_uncommitted", "read_uncommitted")
 

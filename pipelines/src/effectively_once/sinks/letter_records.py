@@ -71,7 +71,7 @@ def epoch_of(key: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def named(messages: Iterable[Message]) -> frozenset[str]:
+def name_error(messages: Iterable[Message]) -> frozenset[str]:
     """Return the objects that some dead letters name."""
     cuts = (message.cut for message in messages if isinstance(message, DeadLetter))
     return frozenset(cut.key for cut in cuts if cut is not None and cut.key is not None)

@@ -67,7 +67,7 @@ class ManifestSink:
         rows, table_digest = table.num_rows, digest.of_rows_in(table)
         if not rows:
             return StagedFile(name=None)
-        name = self._layout.staged(self._sink, epoch, self._unique())
+        name = self._layout.staged_file(self._sink, epoch, self._unique())
         buffer = pa.BufferOutputStream()
         values = max(1, PAGE_BYTES * rows // max(1, table.nbytes))
         # With checksums a backup, which does not compare digests, finds what a disk changed.
@@ -87,7 +87,7 @@ class ManifestSink:
             self._refuse_after_a_gap(epoch)
         content = Rows(
             rows=sum(file.rows for file in staged),
-            digest=digest.added(file.digest for file in staged),
+            digest=digest.add(file.digest for file in staged),
             bytes=sum(file.bytes for file in staged),
         )
         files = [{"name": file.name, "rows": file.rows} for file in staged if file.name is not None]
@@ -100,7 +100,7 @@ class ManifestSink:
             **content.model_dump(),
         }
         key = self._layout.manifest(self._sink, epoch)
-        body = checksum.sealed(manifest)
+        body = checksum.seal(manifest)
         held = run(create_once(key, body), self._store)
         # Of an epoch long recorded the manifest may be gone, into a span: then nothing was in the way of ours (R9).
         span = self._span_of(epoch)
@@ -133,7 +133,7 @@ class ManifestSink:
         names = filter(None, (file.name for file in staged))
         bodies = [run(body_of(name), self._store) for name in names]
         tables = [pq.read_table(pa.BufferReader(body)) for body in bodies if body is not None]
-        return digest.added(digest.of_rows_in(table, like) for table in tables)
+        return digest.add(digest.of_rows_in(table, like) for table in tables)
 
     def has(self, epoch: int) -> bool:
         """Whether the epoch's manifest is there: this sink's progress mark (R10)."""
@@ -141,7 +141,7 @@ class ManifestSink:
 
     def manifest(self, epoch: int) -> Manifest | None:
         """Return the manifest of an epoch, or None; that of its span where there is one."""
-        return self._shown([epoch])[0].manifest
+        return self._read_shown([epoch])[0].manifest
 
     def newest_first(self, last: int, first: int) -> Iterator[Shown]:
         """Yield what epochs `last` down to `first` show, and stop after one without a manifest.
@@ -152,16 +152,16 @@ class ManifestSink:
         """
         while last >= first:
             below = max(first, bounds_of(last)[0])
-            for shown in self._shown(range(last, below - 1, -1)):
+            for shown in self._read_shown(range(last, below - 1, -1)):
                 yield shown
                 if shown.manifest is None:
                     return
             last = below - 1
 
-    def _shown(self, epochs: Sequence[int]) -> list[Shown]:
+    def _read_shown(self, epochs: Sequence[int]) -> list[Shown]:
         """What epochs of one span show, up to the first that shows nothing; why in this order: `manifest_span`."""
         # Of several epochs the span is asked for before as well: it may spare a thousand requests.
-        span = self._known(epochs[0]) if len(epochs) == 1 else self._span_of(epochs[0])
+        span = self._known_span(epochs[0]) if len(epochs) == 1 else self._span_of(epochs[0])
         bodies: list[tuple[int, str, bytes | None]] = []
         if span is None:
             for epoch in epochs:
@@ -175,13 +175,13 @@ class ManifestSink:
         key = self._layout.manifests(self._sink, *bounds_of(epochs[0]))
         return [Shown(epoch, key, span[epoch]) for epoch in epochs]
 
-    def _known(self, epoch: int) -> dict[int, Manifest] | None:
+    def _known_span(self, epoch: int) -> dict[int, Manifest] | None:
         kept = self._span
         return kept[1] if kept is not None and kept[0] == bounds_of(epoch) else None
 
     def _span_of(self, epoch: int) -> dict[int, Manifest] | None:
         """The span of an epoch, if it is there; it stays as it is, so it is read once."""
-        span = self._known(epoch)
+        span = self._known_span(epoch)
         if span is None:
             bounds = bounds_of(epoch)
             span = run(manifest_span.read(self._layout, self._sink, bounds), self._store)

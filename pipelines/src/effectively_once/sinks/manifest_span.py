@@ -46,38 +46,38 @@ def allowed(head: Head, bounds: Bounds) -> bool:
     return bounds[1] < min(head.floor, head.last_recorded)
 
 
-def encoded(manifests: Mapping[int, Manifest]) -> bytes:
+def encode(manifests: Mapping[int, Manifest]) -> bytes:
     """Return the content of the span: a manifest a line, in the order of epochs."""
-    return b"\n".join(checksum.sealed(dict(manifests[epoch])) for epoch in sorted(manifests))
+    return b"\n".join(checksum.seal(dict(manifests[epoch])) for epoch in sorted(manifests))
 
 
-def decoded(body: bytes, bounds: Bounds, key: str) -> dict[int, Manifest]:
+def decode(body: bytes, bounds: Bounds, key: str) -> dict[int, Manifest]:
     """Return the manifests of a span by epoch. Raises SinkError when it is damaged."""
     lines = body.split(b"\n")
     if len(lines) != bounds[1] - bounds[0] + 1:
-        raise _damaged(f"a span of manifests does not hold epochs {bounds[0]} to {bounds[1]}", key)
+        raise _damage_error(f"a span of manifests does not hold epochs {bounds[0]} to {bounds[1]}", key)
     return {epoch: manifest_of(line, key, epoch) for epoch, line in enumerate(lines, start=bounds[0])}
 
 
 def manifest_of(body: bytes, key: str, epoch: int | None = None) -> dict[str, Any]:
     """Parse a manifest. Raises SinkError when it is damaged, or not that of the epoch."""
     try:
-        manifest, sealed = checksum.opened(body)
+        manifest, sealed = checksum.open_sealed(body)
         whole = {"files", "rows", "digest"} <= manifest.keys() and epoch in (None, manifest.get("epoch"))
         # One of before has no checksum; one whose checksum lost its name has a field that those had not.
         if whole and (sealed or manifest.keys() <= BEFORE_CHECKSUMS):
             return manifest
     except ValueError:
         pass
-    raise _damaged("a manifest is damaged" + ("" if epoch is None else f", that of epoch {epoch}"), key)
+    raise _damage_error("a manifest is damaged" + ("" if epoch is None else f", that of epoch {epoch}"), key)
 
 
 def read(layout: Layout, sink: str, bounds: Bounds) -> Step[dict[int, Manifest] | None]:
     """Return the manifests of a span, None where there is none. Raises SinkError when it is damaged."""
     key = layout.manifests(sink, *bounds)
     body = yield from body_of(key)
-    return None if body is None else decoded(body, bounds, key)
+    return None if body is None else decode(body, bounds, key)
 
 
-def _damaged(what: str, key: str) -> SinkError:
+def _damage_error(what: str, key: str) -> SinkError:
     return SinkError(what, key, "Restore it from the bucket's versions or a backup.")

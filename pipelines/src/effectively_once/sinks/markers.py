@@ -103,7 +103,7 @@ def _answer(admin: ShardAdmin, address: ShardAddress, found: Sequence[Hanging], 
         case End(begun, commit):
             _patiently(lambda: admin.end(address, begun, commit))
         case Await():
-            _patiently(lambda: _closed(admin, address, found))
+            _patiently(lambda: _require_closed(admin, address, found))
     return None
 
 
@@ -123,6 +123,6 @@ class _OpenError(RetriableError):  # type: ignore[misc]
     """The marker is not there yet."""
 
 
-def _closed(admin: ShardAdmin, address: ShardAddress, found: Sequence[Hanging]) -> None:
+def _require_closed(admin: ShardAdmin, address: ShardAddress, found: Sequence[Hanging]) -> None:
     if left := {*found} & {*read_open(admin, address)}:
         raise _OpenError(f"{', '.join(sorted(each.topic for each in left))} has not got its marker")

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from effectively_once.errors import UnreachableError
 from effectively_once.kafka_client import client_config
 from effectively_once.ledger.rows import Rows
-from effectively_once.sinks.kafka import CLIENT, Failure, described, flushed, produced
+from effectively_once.sinks.kafka import CLIENT, Failure, describe, flush, produce
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, unreachable
 from effectively_once.sinks.publish import Published
 
@@ -35,8 +35,8 @@ class PlainSink:
         """
         failures: list[Failure] = []
         try:
-            there = produced(self._producer, self.address.shard, self.address.records(rows), failures)
-            there = there and flushed(self._producer)
+            there = produce(self._producer, self.address.shard, self.address.records(rows), failures)
+            there = there and flush(self._producer)
         except KafkaException as error:
             raise unreachable(error.args[0], self.address.bootstrap, self.address.topic) from error
         if failures:
@@ -45,4 +45,4 @@ class PlainSink:
             raise UnreachableError(
                 "the Kafka broker stopped taking rows", self.address.bootstrap, "Check that it runs."
             )
-        return described(rows), Published.NOW
+        return describe(rows), Published.NOW

@@ -19,9 +19,9 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger import digest
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks import dry_run
-from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, named, naming
+from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, name_error, name_failures
 from effectively_once.sinks.publish import Committed, Mark
-from effectively_once.sinks.tables import MARKS, Name, TableShape, listed, look, refuse_other_shape
+from effectively_once.sinks.tables import MARKS, Name, TableShape, list_columns, look, refuse_other_shape
 from effectively_once.sinks.transaction import TransactionalSink
 
 _SHARD = sql.SQL("WHERE pipeline = %(pipeline)s AND sink = %(sink)s AND shard = %(shard)s")
@@ -85,37 +85,37 @@ class TableSink(TransactionalSink[pa.Table]):
             self._session.close()
         self._session = None
 
-    def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
+    def find_refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
         """Try rows without publishing them: the numbers of those that the table refuses, and what refuses each.
 
         Raises:
             PipelineError: as `publish` does.
 
         """
-        self._described(rows)
-        with naming(self._there):
+        self._describe(rows)
+        with name_failures(self._there):
             if self._session is not None:
                 try:
-                    return self._tried(rows)
+                    return self._try(rows)
                 except psycopg.Error as error:
                     # It may have ended since the last epoch: a commit opens another one, too.
-                    if named(error, self._there) is not None:
+                    if name_error(error, self._there) is not None:
                         raise
             self._kept = None
             self._open(generation)
-            return self._tried(rows)
+            return self._try(rows)
 
-    def _tried(self, rows: pa.Table) -> dict[int, str]:
+    def _try(self, rows: pa.Table) -> dict[int, str]:
         session = self._session
-        assert session is not None  # noqa: S101 - refused() opens before it tries
+        assert session is not None  # noqa: S101 - find_refused() opens before it tries
         try:
-            return dry_run.refused(session, self.address.table, self.shape, self._insert_from, _tuples(rows))
+            return dry_run.find_refused(session, self.address.table, self.shape, self._insert_from, _tuples(rows))
         except psycopg.Error:
             self._kept = None
             self.close()
             raise
 
-    def _described(self, rows: pa.Table, like: str = digest.EMPTY) -> Rows:
+    def _describe(self, rows: pa.Table, like: str = digest.EMPTY) -> Rows:
         if rows.schema.names != self.shape.schema.names or rows.schema.types != self.shape.schema.types:
             raise SinkError(
                 f"the job gives columns {rows.schema.names}, the sink was declared with {self.shape.schema.names}",
@@ -139,14 +139,14 @@ class TableSink(TransactionalSink[pa.Table]):
             # It waits for the lock of whoever is about to commit; afterwards no older generation does.
             if session.execute(_FENCE, {**address.key, "generation": generation}).rowcount == 0:
                 raise _without_mark(address)
-            session.execute(_staging(address, self.shape))
+            session.execute(_staging_table(address, self.shape))
 
         name = f"{address.pipeline}.{address.sink}.{address.shard}"
         self._session = connect(address.database, name, self._patience_s, prepare)
 
     def _read_mark(self) -> Mark | None:
         assert self._session is not None  # noqa: S101 - publish() opens before it reads
-        with naming(self._there):
+        with name_failures(self._there):
             return _mark(self._session, self.address)
 
     def _commit(self, mark: Mark, rows: pa.Table) -> Committed:
@@ -166,7 +166,7 @@ class TableSink(TransactionalSink[pa.Table]):
             session.execute("COMMIT")
         except psycopg.Error as error:
             self.close()
-            refused = named(error, self._there)
+            refused = name_error(error, self._there)
             if refused is not None:
                 raise refused from error
             # The next session waits for this one's end, if it is not over, and the mark tells which way.
@@ -184,11 +184,11 @@ class TableSink(TransactionalSink[pa.Table]):
         self._kept = None
         self._open(generation)
         assert self._session is not None  # noqa: S101 - it was opened
-        with naming(self._there):
+        with name_failures(self._there):
             self._session.execute(_BEGIN, {**self.address.key, "epoch": epoch, "digest": digest.EMPTY})
 
     def _insert_from(self, source: sql.Composable) -> sql.Composed:
-        shape, columns = self.shape, listed(self.shape.schema.names)
+        shape, columns = self.shape, list_columns(self.shape.schema.names)
         insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
             sql.Identifier(*self.address.table), columns, columns, source
         )
@@ -197,12 +197,12 @@ class TableSink(TransactionalSink[pa.Table]):
         others = [sql.Identifier(name) for name in shape.schema.names if name not in shape.key]
         replaced = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(name, name) for name in others)
         then = sql.SQL("UPDATE SET {}").format(replaced) if others else sql.SQL("NOTHING")
-        return sql.SQL("{} ON CONFLICT ({}) DO {}").format(insert, listed(shape.key), then)
+        return sql.SQL("{} ON CONFLICT ({}) DO {}").format(insert, list_columns(shape.key), then)
 
     def _stage(self, session: Session, rows: pa.Table) -> None:
         session.execute("TRUNCATE pg_temp.staged")
         with session.cursor() as cursor, cursor.copy("COPY pg_temp.staged FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(self.shape.copied)
+            copy.set_types(self.shape.copy_types)
             for row in _tuples(rows):
                 copy.write_row(row)
 
@@ -215,7 +215,7 @@ def read_mark(address: TableAddress, patience_s: float = PATIENCE_S) -> Mark | N
         PipelineError: Settings, Access or Unreachable, as `connect` does.
 
     """
-    with naming(address.database.url), connect(address.database, f"mark of {address}", patience_s) as session:
+    with name_failures(address.database.url), connect(address.database, f"mark of {address}", patience_s) as session:
         return _mark(session, address)
 
 
@@ -238,7 +238,7 @@ def _without_mark(address: TableAddress) -> SinkError:
     )
 
 
-def _staging(address: TableAddress, shape: TableShape) -> sql.Composed:
+def _staging_table(address: TableAddress, shape: TableShape) -> sql.Composed:
     return sql.SQL("CREATE TEMPORARY TABLE staged AS SELECT {} FROM {} WITH NO DATA").format(
-        listed(shape.schema.names), sql.Identifier(*address.table)
+        list_columns(shape.schema.names), sql.Identifier(*address.table)
     )

@@ -125,7 +125,7 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
 
     """
     if kept is None or kept.epoch != ours.epoch - 1 or (yield EndHanging(kept=True)):
-        mark = yield from _opened(ours.generation)
+        mark = yield from _open(ours.generation)
     else:
         mark = kept
     for _ in range(ATTEMPTS):
@@ -152,7 +152,7 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
                 raise FencedError(where)
             continue
         # Unknown: never abort blindly (KAFKA-17754). A new producer ends the transaction, and the mark tells which way.
-        mark = yield from _opened(ours.generation)
+        mark = yield from _open(ours.generation)
     raise SinkError(
         f"{ATTEMPTS} commits of epoch {ours.epoch} had an unknown outcome",
         where,
@@ -177,7 +177,7 @@ def refuse_outside(mark: Mark | None, low: int, high: int, where: str) -> None:
         )
 
 
-def _opened(generation: int) -> Generator[SinkRequest, SinkAnswer, Mark | None]:
+def _open(generation: int) -> Generator[SinkRequest, SinkAnswer, Mark | None]:
     yield Open(generation)
     yield EndHanging()
     return (yield from _read())

@@ -28,7 +28,7 @@ from effectively_once.ledger.objects import ObjectStore, body_of, run
 from effectively_once.sinks.manifest import ManifestSink, Shown
 from effectively_once.sinks.manifest_span import Manifest
 from effectively_once.state.deltas import DAMAGE
-from effectively_once.store.object_store import BucketAddress, shared
+from effectively_once.store.object_store import BucketAddress, shared_store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def published(
         SinkError: a manifest is missing or damaged, or epochs from `since` on are no longer kept.
 
     """
-    opened, layout = partial(shared, bucket), Layout(pipeline)
+    opened, layout = partial(shared_store, bucket), Layout(pipeline)
     return PublishedRows(opened, layout, sink, run(chain.read(layout), opened()), since=since, verify=verify)
 
 
@@ -77,7 +77,7 @@ class PublishedRows:
     ) -> None:
         self._opened, self._layout, self._name, self._verify = opened, layout, sink, verify
         self._store = opened()
-        self._kept = kept(self._store, layout, sink, head, since or 0)
+        self._kept = read_kept(self._store, layout, sink, head, since or 0)
         self.manifests = self._kept.manifests
         # Who asks for what follows an epoch has read it, though it may be declared still: it is not to be read again.
         self.last = max(self.manifests, default=max(head.last_recorded, (since or 0) - 1))
@@ -152,7 +152,7 @@ class Kept:
     keys: dict[int, str]
 
 
-def kept(store: ObjectStore, layout: Layout, sink: str, head: Head, since: int) -> Kept:
+def read_kept(store: ObjectStore, layout: Layout, sink: str, head: Head, since: int) -> Kept:
     """Return the manifests of a sink from `since` on that are kept.
 
     Raises:
@@ -210,7 +210,7 @@ def _table(store: ObjectStore, manifest: Manifest, key: str, verify: bool) -> pa
             raise SinkError("a file that a manifest names is missing", name, RESTORE)
         tables.append(of_file(body, name, rows))
     named = manifest["digest"]
-    if verify and digest.added(digest.of_rows_in(table, named) for table in tables) != named:
+    if verify and digest.add(digest.of_rows_in(table, named) for table in tables) != named:
         raise SinkError("the files of an epoch do not hold the rows that its manifest was written for", key, RESTORE)
     return pa.concat_tables(tables)
 

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.ledger import digest
-from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, naming
+from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, name_failures
 
 COLUMN_TYPES = {
     pa.string(): "text",
@@ -87,7 +87,7 @@ class TableShape:
         return {column.name: str(column_type(column.type)) for column in self.schema}
 
     @property
-    def copied(self) -> list[str]:
+    def copy_types(self) -> list[str]:
         """The same types as `COPY` is told them: without digits."""
         return [kind.partition("(")[0] for kind in self.types.values()]
 
@@ -193,7 +193,7 @@ def check(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: f
 
     """
     where = f"check {'.'.join(name)}"
-    with naming(f"table {'.'.join(name)} at {address.url}"), connect(address, where, patience_s) as session:
+    with name_failures(f"table {'.'.join(name)} at {address.url}"), connect(address, where, patience_s) as session:
         refuse_other_shape(shape, look(session, name), name)
         return identity(session, name)
 
@@ -218,7 +218,7 @@ def make(
     """
     name = (pipeline, sink)
     with (
-        naming(f"table {'.'.join(name)} at {address.url}"),
+        name_failures(f"table {'.'.join(name)} at {address.url}"),
         connect(address, f"create {'.'.join(name)}", patience_s) as session,
         session.transaction(),
     ):
@@ -251,12 +251,12 @@ def _make(session: Session, name: Name, shape: TableShape) -> None:
             session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name[0])))
         parts = [sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(kind)) for n, kind in shape.types.items()]
         if shape.key:
-            parts.append(sql.SQL("PRIMARY KEY ({})").format(listed(shape.key)))
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(list_columns(shape.key)))
         session.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(*name), sql.SQL(", ").join(parts)))
         session.execute(comment_with(uuid.uuid4().hex, name))
     refuse_other_shape(shape, look(session, name), name)
 
 
-def listed(names: tuple[str, ...] | list[str]) -> sql.Composed:
+def list_columns(names: tuple[str, ...] | list[str]) -> sql.Composed:
     """Column names, quoted, with commas between."""
     return sql.SQL(", ").join(map(sql.Identifier, names))

@@ -46,7 +46,7 @@ class TransactionalSink(ABC, Generic[C]):
             UnreachableError: the server does not answer.
 
         """
-        content = self._described(rows)
+        content = self._describe(rows)
         mark = Mark(epoch, generation, content.rows, content.digest)
         # Forgotten until the commit is known: an error on the way leaves nothing behind that looks trustworthy.
         step = publish(mark, self._kept, self._where)
@@ -77,7 +77,7 @@ class TransactionalSink(ABC, Generic[C]):
         """Tell the mark that an older version wrote with these rows as this version would have written it."""
         if mark.epoch != ours.epoch or not digest.is_former(mark.digest):
             return mark
-        same = self._described(rows, mark.digest).digest == mark.digest
+        same = self._describe(rows, mark.digest).digest == mark.digest
         return replace(mark, digest=ours.digest) if same else mark
 
     def _open_at_mark(self, generation: int) -> Mark | None:
@@ -87,7 +87,7 @@ class TransactionalSink(ABC, Generic[C]):
         return self._read_mark()
 
     @abstractmethod
-    def _described(self, rows: C, like: str = digest.EMPTY) -> Rows:
+    def _describe(self, rows: C, like: str = digest.EMPTY) -> Rows:
         """Count the rows, and digest them in the form of the digest `like`."""
 
     @abstractmethod

@@ -62,19 +62,19 @@ class KafkaSource:
 
         """
         name = self._settings.topic
-        return {name: str(self._described(name).topic_id)}
+        return {name: str(self._describe(name).topic_id)}
 
     def statements_ids(self) -> dict[str, str]:
         """Ask for the id of the topic in which sources say how far they are. Raises what `topic_ids` raises."""
         name = topic_of(self._settings.topic)
-        return {name: str(self._described(name).topic_id)} if self._settings.sources else {}
+        return {name: str(self._describe(name).topic_id)} if self._settings.sources else {}
 
-    def _described(self, name: str) -> Any:
+    def _describe(self, name: str) -> Any:
         asked = TopicCollection([name])
         try:
             return self._admin.describe_topics(asked, request_timeout=self._settings.start_patience_s)[name].result()
         except KafkaException as error:
-            raise self._named(error, name) from error
+            raise self._name_error(error, name) from error
 
     def topic_settings(self) -> dict[str, str]:
         """Return the topic's settings by Kafka's names. Raises what `topic_ids` raises."""
@@ -83,7 +83,7 @@ class KafkaSource:
             described = self._admin.describe_configs([resource], request_timeout=self._settings.start_patience_s)
             return {name: str(entry.value) for name, entry in described[resource].result().items()}
         except KafkaException as error:
-            raise self._named(error) from error
+            raise self._name_error(error) from error
 
     def warn_of_times(self, set_to: Mapping[str, str]) -> None:
         """Tell of a topic that takes records with a time that Spark cannot read: one of them would stop every start."""
@@ -138,10 +138,10 @@ class KafkaSource:
         return {p: offset if offset >= 0 else END for p, offset in found.items()}
 
     def _offsets(self, which: OffsetSpec) -> dict[str, int]:
-        described = self._described(self._settings.topic)
-        return self._listed((partition.id for partition in described.partitions), which)
+        described = self._describe(self._settings.topic)
+        return self._list_offsets((partition.id for partition in described.partitions), which)
 
-    def _listed(
+    def _list_offsets(
         self, partitions: Iterable[int], which: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[str, int]:
         patience_s = self._settings.start_patience_s
@@ -154,7 +154,7 @@ class KafkaSource:
         try:
             told: dict[str, int] = ask_again(patience_s, self._look_for_leaders)(ask)
         except KafkaException as error:
-            raise self._named(error) from error
+            raise self._name_error(error) from error
         return told
 
     def _look_for_leaders(self, _: object) -> None:
@@ -168,7 +168,7 @@ class KafkaSource:
             SourceError: there is no such topic.
 
         """
-        return self._listed(map(int, partitions), OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        return self._list_offsets(map(int, partitions), OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 
     def within(self, ranges: Ranges) -> None:
         """Refuse ranges that end beyond what is committed in the topic (R3), or begin before what it holds.
@@ -233,7 +233,7 @@ class KafkaSource:
             .load()
         )
 
-    def retained(self, spark: SparkSession, topic: str) -> DataFrame:
+    def read_retained(self, spark: SparkSession, topic: str) -> DataFrame:
         """Read all that a topic of this broker holds and that is committed, for a batch run."""
         reader = self._options(spark.read, ("subscribe", topic))
         return reader.option("startingOffsets", "earliest").option("endingOffsets", "latest").load()
@@ -249,7 +249,7 @@ class KafkaSource:
             .options(**Access.of(os.environ).spark(), **FETCH)
         )
 
-    def _named(self, error: KafkaException, topic: str = "") -> Exception:
+    def _name_error(self, error: KafkaException, topic: str = "") -> Exception:
         cause, topic = error.args[0], topic or self._settings.topic
         if cause.name() == "UNKNOWN_TOPIC_OR_PART":
             what = "input topic" if topic == self._settings.topic else "topic in which sources say how far they are"

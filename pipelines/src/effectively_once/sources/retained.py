@@ -26,7 +26,7 @@ RESTORE = (
 )
 
 
-def gone(head: Head, first: Offsets) -> Ranges:
+def find_gone(head: Head, first: Offsets) -> Ranges:
     """Return [start, end) of what the chain needs next, by topic and partition, and the topic does not hold any more.
 
     Of a declared epoch that is what it reads. Otherwise it is all that no epoch covers; a partition that the chain does
@@ -37,7 +37,7 @@ def gone(head: Head, first: Offsets) -> Ranges:
         first: earliest offset of every partition.
 
     """
-    due = _unfinished(head)
+    due = _unfinished_ranges(head)
     if due is not None:
         starts = {topic: {p: a for p, (a, b) in spans.items() if a < b} for topic, spans in due.items()}
     elif head.declared is not None:
@@ -61,7 +61,7 @@ def check(head: Head, first: Offsets) -> None:
         SourceError: naming what is gone, and the ways out.
 
     """
-    lost = gone(head, first)
+    lost = find_gone(head, first)
     if lost:
         raise refusal(lost, due_epoch.due(head))
 
@@ -69,7 +69,7 @@ def check(head: Head, first: Offsets) -> None:
 def refusal(lost: Ranges, due: Declaration | None = None) -> SourceError:
     """Say what is gone; `due` is the epoch that has to be finished first, None where there is none."""
     count = sum(end - start for parts in lost.values() for start, end in parts.values())
-    what = f"{count:,} offsets are gone from the topic before they were read, {told(lost)}"
+    what = f"{count:,} offsets are gone from the topic before they were read, {name_lost(lost)}"
     where = f"topic {', '.join(lost)}"
     if due is not None and due.leaves_again:
         return SourceError(f"{what}; epoch {due.epoch + 1} has to read them for a divided one", where, RESTORE)
@@ -84,7 +84,7 @@ def refusal(lost: Ranges, due: Declaration | None = None) -> SourceError:
     )
 
 
-def told(lost: Ranges) -> str:
+def name_lost(lost: Ranges) -> str:
     """Name what is gone, a partition after the other."""
     return ", ".join(
         f"of partition {partition} {start} to {end - 1}"
@@ -110,7 +110,7 @@ def share_left(at: Partitions, last: Partitions, younger: Callable[[float], Part
     return 1.0
 
 
-def _unfinished(head: Head) -> Ranges | None:
+def _unfinished_ranges(head: Head) -> Ranges | None:
     """Ranges that have to be read once more before anything else; None where there are none."""
     due = due_epoch.due(head)
     if due is None or due.is_abandoned:

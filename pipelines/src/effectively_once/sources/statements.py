@@ -39,7 +39,7 @@ class Pending:
             # The last one stays: nothing later may come.
             waiting[:-1] = waiting[:-1:2]
 
-    def passed(self, read: Ranges) -> dict[str, int]:
+    def take_passed(self, read: Ranges) -> dict[str, int]:
         """Return the latest time (ms) of each source of which ranges that were read hold all before it."""
         found = {}
         for source, waiting in self._waiting.items():
@@ -77,14 +77,14 @@ class Statements:
         self.heard = False
         """Whether the last look read all that was said."""
 
-    def passed(self, read: Ranges) -> dict[str, int]:
+    def take_passed(self, read: Ranges) -> dict[str, int]:
         """Return how far (ms since 1970) each source has come by what the chain has read, as far as that is new."""
         self.heard = False
         try:
             self.heard = self._hear()
         except KafkaException as error:
             log.warning("what sources say cannot be read: time waits for them", error=str(error))
-        return self._pending.passed(read)
+        return self._pending.take_passed(read)
 
     @property
     def latest(self) -> Mapping[str, int]:

@@ -101,7 +101,7 @@ class FirstOnes:
             found[group] += _parts(cell)
         # Lengths stand before what they are of: entries, not cells, are in order.
         kept = (islice(sorted(set(some)), self.most) for some in found)
-        return pa.array([b"".join(map(_framed, some)) for some in kept], pa.large_binary())
+        return pa.array([b"".join(map(_frame, some)) for some in kept], pa.large_binary())
 
 
 class Collected(Accumulator):
@@ -117,7 +117,7 @@ class Collected(Accumulator):
 
     def of(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
         """See Accumulator."""
-        return [pa.array(map(_framed, extremes.in_order(rows, self.column).to_pylist()), pa.binary())]
+        return [pa.array(map(_frame, extremes.in_order(rows, self.column).to_pylist()), pa.binary())]
 
     def finish(self, kept: Sequence[Any]) -> Any:
         """See Accumulator."""
@@ -131,7 +131,7 @@ def _hashes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([known.take(encoded.indices)])
 
 
-def _framed(part: bytes) -> bytes:
+def _frame(part: bytes) -> bytes:
     return len(part).to_bytes(_HEAD, "big") + part
 
 

@@ -86,7 +86,7 @@ def as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     turned = np.empty((len(held), 2), ">u8")
     turned[:, 0], turned[:, 1] = halves[:, 1] ^ np.uint64(1 << 63), halves[:, 0]
     fixed = pa.Array.from_buffers(pa.binary(_WIDTH), len(held), [None, pa.py_buffer(turned)])
-    return long_texts.divided(pa.chunked_array([fixed.cast(pa.large_binary())]), pa.binary())
+    return long_texts.divide(pa.chunked_array([fixed.cast(pa.large_binary())]), pa.binary())
 
 
 def of_bytes(value: bytes, scale: int) -> Decimal:

@@ -88,7 +88,7 @@ def largest(parts: Iterable[Folded]) -> int | None:
     return min(sum(known), LARGEST) if known and len(known) == len(sizes) else None
 
 
-def encoded(table: pa.Table) -> bytes:
+def encode(table: pa.Table) -> bytes:
     """Arrow stream of a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -97,7 +97,7 @@ def encoded(table: pa.Table) -> bytes:
     return body
 
 
-def decoded(body: bytes) -> pa.Table:
+def decode(body: bytes) -> pa.Table:
     """Table of an Arrow stream; damaged bytes raise one of DAMAGE, and so does a stream that was cut."""
     content = pa.py_buffer(body)
     batches, end = content.slice(0, max(0, content.size - len(END))), content[-len(END) :]
@@ -140,7 +140,7 @@ class ShardDeltas:
             SinkError: the delta that is there differs: the step before it was not deterministic (R4).
 
         """
-        ours = Delta(rows=table.num_rows, digest=self.digested(table))
+        ours = Delta(rows=table.num_rows, digest=self.digest_rows(table))
         if not ours.rows:
             return ours
         if table.nbytes <= self.inline_bytes:
@@ -164,11 +164,11 @@ class ShardDeltas:
             ChainError: what is there cannot be read.
 
         """
-        body = encoded(table)
+        body = encode(table)
         held = run(create_once(key, body), self.store)
-        return len(held), ours if held == body else self._digest(self._decoded(held, key), key, like=ours)
+        return len(held), ours if held == body else self._digest(self._decode(held, key), key, like=ours)
 
-    def created(self, epoch: int) -> Delta | None:
+    def read_created(self, epoch: int) -> Delta | None:
         """Return the delta of an epoch that has an object, be the epoch recorded or not.
 
         Raises:
@@ -179,7 +179,7 @@ class ShardDeltas:
         body = run(body_of(key), self.store)
         if body is None:
             return None
-        table = self._decoded(body, key)
+        table = self._decode(body, key)
         return Delta(rows=table.num_rows, digest=self._digest(table, key), bytes=len(body))
 
     def read(self, named: Named) -> pa.Table:
@@ -189,13 +189,13 @@ class ShardDeltas:
             ChainError: they are missing, or are not what the chain recorded.
 
         """
-        table = self.unchecked(named)
+        table = self.read_unchecked(named)
         key = named.key(self.layout, self.kind, self.shard)
         if key is not None and self._digest(table, key, named.rows.digest) != named.rows.digest:
             raise _corrupt(key, "its rows are not those the chain names")
         return table
 
-    def unchecked(self, named: Named) -> pa.Table:
+    def read_unchecked(self, named: Named) -> pa.Table:
         """Read rows without a look at their digest, for whoever checks them together with others.
 
         Raises:
@@ -211,21 +211,21 @@ class ShardDeltas:
             raise ChainError(
                 "a delta that the chain names is missing", key, "Restore it from the bucket's versions or a backup."
             )
-        return self._decoded(found, key)
+        return self._decode(found, key)
 
-    def _decoded(self, body: bytes, key: str) -> pa.Table:
+    def _decode(self, body: bytes, key: str) -> pa.Table:
         try:
-            return decoded(body)
+            return decode(body)
         except DAMAGE as error:
             raise _corrupt(key, str(error)) from error
 
-    def digested(self, table: pa.Table, like: str = digest.EMPTY) -> str:
+    def digest_rows(self, table: pa.Table, like: str = digest.EMPTY) -> str:
         """Digest rows of this kind, in the form of the digest `like`."""
         return digest.of_rows_in(self.canonical(table), like)
 
     def _digest(self, table: pa.Table, key: str, like: str = digest.EMPTY) -> str:
         try:
-            return self.digested(table, like)
+            return self.digest_rows(table, like)
         except DAMAGE as error:
             raise _corrupt(key, str(error)) from error
 

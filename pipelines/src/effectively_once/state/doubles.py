@@ -52,7 +52,7 @@ def of_column(column: pa.ChunkedArray) -> pa.Array:
         digits[:, place] -= carries << _BITS
         digits[:, place + 1] += carries
     kept = digits != 0
-    return _packed((places[:, None] + np.arange(3))[kept], digits[kept], kept.sum(axis=1))
+    return _pack((places[:, None] + np.arange(3))[kept], digits[kept], kept.sum(axis=1))
 
 
 def total(cell: bytes) -> int:
@@ -82,22 +82,22 @@ def largest_place(cells: pa.ChunkedArray) -> int:
 
 def _cells(keys: NDArray[np.int64], digits: NDArray[np.int64], number: int) -> pa.Array:
     """Add up digits of equal key (group and place) and carry what is beyond one."""
-    keys, digits = _added(keys, digits)
+    keys, digits = _add(keys, digits)
     while (carries := (digits + _HALF) >> _BITS).any():
         moved = np.flatnonzero(carries)
         digits = digits - (carries << _BITS)
-        keys, digits = _added(np.concatenate([keys, keys[moved] + 1]), np.concatenate([digits, carries[moved]]))
+        keys, digits = _add(np.concatenate([keys, keys[moved] + 1]), np.concatenate([digits, carries[moved]]))
     keys, digits = keys[digits != 0], digits[digits != 0]
-    return _packed(keys % _PLACES, digits, np.bincount(keys // _PLACES, minlength=number))
+    return _pack(keys % _PLACES, digits, np.bincount(keys // _PLACES, minlength=number))
 
 
-def _packed(places: NDArray[np.int64], digits: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.Array:
+def _pack(places: NDArray[np.int64], digits: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.Array:
     held = np.empty(len(places), _ENTRY)
     held["place"], held["digit"] = places, digits
     return of_entries(held.view(np.uint8).reshape(-1, _ENTRY.itemsize), counts)
 
 
-def _added(keys: NDArray[np.int64], digits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _add(keys: NDArray[np.int64], digits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return keys in order, and the sum of the digits of each."""
     # Arrow finds equal ones without a sort of all.
     found = pa.table({"key": keys, "digit": digits}).group_by("key", use_threads=False).aggregate([("digit", "sum")])

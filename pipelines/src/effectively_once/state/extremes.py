@@ -85,7 +85,7 @@ def in_order(rows: pa.Table, column: str) -> pa.ChunkedArray:
     )
     wide = [part.cast(pa.large_binary()) for part in parts]
     joined = pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
-    return long_texts.divided(joined, pa.binary())
+    return long_texts.divide(joined, pa.binary())
 
 
 def values(cells: Iterable[bytes], kind: pa.DataType) -> pa.Array:

@@ -31,7 +31,7 @@ def encode(rows: pa.Table, by: Sequence[str]) -> pa.ChunkedArray:
     for escape in _ESCAPES:
         texts = [pc.replace_substring(text, *escape) for text in texts]
     joined = pc.binary_join_element_wise(*texts, pa.scalar(_BETWEEN, texts[0].type))
-    return long_texts.divided(joined, pa.string())
+    return long_texts.divide(joined, pa.string())
 
 
 def decode(keys: pa.ChunkedArray, kinds: Sequence[pa.DataType]) -> list[pa.ChunkedArray]:

@@ -57,7 +57,7 @@ class LiveDeltas:
             if key is not None:
                 self._merged.append(key)
 
-    def named(self) -> dict[str, dict[int, list[Named]]]:
+    def list_named(self) -> dict[str, dict[int, list[Named]]]:
         """Name what lives by kind and shard, oldest first, as executors are told of it; empty deltas too."""
         named: dict[str, dict[int, list[Named]]] = {}
         for (kind, shard), entries in self._named.items():

@@ -40,7 +40,7 @@ Where = tuple[str, int]
 """Kind and shard."""
 
 
-def chosen(named: Sequence[Named], fan: int = FAN) -> Sequence[Named] | None:
+def choose(named: Sequence[Named], fan: int = FAN) -> Sequence[Named] | None:
     """Return the group to merge next out of all entries of a kind and shard, in order; None when there is none."""
     for at, entry in enumerate(named):
         length = _length(entry)
@@ -58,7 +58,7 @@ def chosen(named: Sequence[Named], fan: int = FAN) -> Sequence[Named] | None:
     return None
 
 
-def merged(log: ShardDeltas, named: Sequence[Named], fan: int = FAN, readers: int = READERS) -> Span | None:
+def merge_oldest(log: ShardDeltas, named: Sequence[Named], fan: int = FAN, readers: int = READERS) -> Span | None:
     """Merge the oldest group of a kind and shard, and return the span for the record of the epoch that runs.
 
     Args:
@@ -75,14 +75,14 @@ def merged(log: ShardDeltas, named: Sequence[Named], fan: int = FAN, readers: in
         SinkError: there is a span of other rows.
 
     """
-    group = chosen(named, fan)
+    group = choose(named, fan)
     if group is None:
         return None
     span = Span(
         first=group[0].first,
         last=group[-1].epoch,
         rows=sum(part.rows.rows for part in group),
-        digest=digest.added(part.rows.digest for part in group),
+        digest=digest.add(part.rows.digest for part in group),
         largest=largest(part.rows for part in group),
     )
     if not span.rows:
@@ -120,7 +120,7 @@ def take_in(named: dict[Where, list[Named]], record: EpochRecord) -> list[tuple[
     for kind, spans in record.merged.items():
         for shard, span in spans.items():
             where = kind, int(shard)
-            parts += [(where, part) for part in _replaced(named.setdefault(where, []), span, f"{kind}, shard {shard}")]
+            parts += [(where, part) for part in _replace(named.setdefault(where, []), span, f"{kind}, shard {shard}")]
     return parts
 
 
@@ -131,13 +131,13 @@ def _length(entry: Named) -> int:
 def _together(log: ShardDeltas, parts: Sequence[Named], span: Span, key: str, readers: int) -> pa.Table:
     """All rows of some entries, checked at once against the digest of the span."""
     if readers == 1:
-        tables = [log.unchecked(part) for part in parts]
+        tables = [log.read_unchecked(part) for part in parts]
     else:
         with ThreadPoolExecutor(readers, "merge") as pool:
-            tables = list(pool.map(log.unchecked, parts))
+            tables = list(pool.map(log.read_unchecked, parts))
     try:
         table = pa.concat_tables(tables)
-        found = table.num_rows, log.digested(table, span.digest)
+        found = table.num_rows, log.digest_rows(table, span.digest)
         how = "their rows are not those the chain names"
     except DAMAGE as error:
         found, how = (-1, ""), f"their columns differ or cannot be read: {str(error)[:200]}"
@@ -150,7 +150,7 @@ def _together(log: ShardDeltas, parts: Sequence[Named], span: Span, key: str, re
     return table
 
 
-def _replaced(entries: list[Named], span: Span, where: str) -> list[Named]:
+def _replace(entries: list[Named], span: Span, where: str) -> list[Named]:
     """Put a span in the place of the entries within it; return those."""
     begin = bisect_left(entries, span.first, key=lambda entry: entry.first)
     end = bisect_right(entries, span.last, key=lambda entry: entry.epoch)

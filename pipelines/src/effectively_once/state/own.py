@@ -57,15 +57,15 @@ class Own(Accumulator):
     def of(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
         """See Accumulator."""
         values = zip(*(rows[name].to_pylist() for name in self.declared.columns), strict=True)
-        return [pa.array([_ROW + _encoded(list(one)) for one in values], pa.binary())]
+        return [pa.array([_ROW + _encode(list(one)) for one in values], pa.binary())]
 
     def finish(self, kept: Sequence[Any]) -> Any:
         """See Accumulator."""
-        return _finished(self.declared, kept[0])[0]
+        return _finish(self.declared, kept[0])[0]
 
     def exact(self, kept: Sequence[Any]) -> Any:
         """See Accumulator."""
-        return _finished(self.declared, kept[0])[1]
+        return _finish(self.declared, kept[0])[1]
 
     def size(self, kept: Sequence[pa.ChunkedArray]) -> int:
         """See Accumulator."""
@@ -100,20 +100,20 @@ class _Merging:
             rows = [cell for cell in some if cell.startswith(_ROW)]
             kept = [orjson.loads(cell[1:]) for cell in some if cell.startswith(_KEPT)]
             if rows:
-                kept.append(self._added(rows))
+                kept.append(self._add(rows))
             whole = kept[0]
             for other in kept[1:]:
                 whole = self.declared.merge(whole, other)
-            return _KEPT + _encoded(whole)
+            return _KEPT + _encode(whole)
         except MemoryError:
             # Of this worker, and not of the aggregate.
             raise
         except Exception as error:
             return _fault(error)
 
-    def _added(self, rows: Sequence[bytes]) -> Any:
+    def _add(self, rows: Sequence[bytes]) -> Any:
         # A copy, as JSON has it: `add` may change what it is given, and `zero` may return one object again and again.
-        whole = orjson.loads(_encoded(self.declared.zero()))
+        whole = orjson.loads(_encode(self.declared.zero()))
         for row in rows:
             values = zip(orjson.loads(row[1:]), self.kinds, strict=True)
             whole = self.declared.add(whole, *(ordered.of_json(value, kind) for value, kind in values))
@@ -121,10 +121,10 @@ class _Merging:
 
     def _try(self, some: Sequence[bytes], one: bytes) -> None:
         """Refuse an aggregate whose result depends on how rows were divided, or in which order they came."""
-        result = _finished(self.declared, one)
+        result = _finish(self.declared, one)
         for way, cell in self._others(some):
             # Errors are alike: in which words is the author's.
-            if (other := _finished(self.declared, cell))[0] != result[0]:
+            if (other := _finish(self.declared, cell))[0] != result[0]:
                 raise SettingsError(
                     f"an aggregate of {', '.join(self.declared.columns)} is {result[1]:.80}, and {other[1]:.80} {way}",
                     "OwnAggregate",
@@ -133,7 +133,7 @@ class _Merging:
 
     def _others(self, some: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
         try:
-            zero = [_KEPT + _encoded(self.declared.zero())]
+            zero = [_KEPT + _encode(self.declared.zero())]
         except Exception as error:
             zero = [_fault(error)]
         alone = [self._one([*zero, cell]) for cell in some]
@@ -149,13 +149,13 @@ class _Merging:
             if whole.startswith(_FAULT) or cell.startswith(_FAULT):
                 return whole
             try:
-                whole = _KEPT + _encoded(self.declared.merge(*(orjson.loads(one[1:]) for one in (whole, cell))))
+                whole = _KEPT + _encode(self.declared.merge(*(orjson.loads(one[1:]) for one in (whole, cell))))
             except Exception as error:
                 return _fault(error)
         return whole
 
 
-def _finished(declared: OwnAggregate, cell: bytes) -> tuple[Any, str]:
+def _finish(declared: OwnAggregate, cell: bytes) -> tuple[Any, str]:
     """Return the result, None where there is none; and what to say of it."""
     if cell.startswith(_FAULT):
         return None, cell[1:].decode()
@@ -179,7 +179,7 @@ def _takes(text: str | bytes) -> bool:
     return len(content) <= TEXT_BYTES and (isinstance(text, bytes) or "\0" not in text)
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return orjson.dumps(value, default=ordered.as_json, option=orjson.OPT_SORT_KEYS)
 
 

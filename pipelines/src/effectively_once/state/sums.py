@@ -38,7 +38,7 @@ def largest_of(column: pa.ChunkedArray) -> int:
     return max(0, -ends["min"], ends["max"])
 
 
-def grouped(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
+def group_rows(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
     """Merge rows that are equal in `by`, to one row a group, or to as many as its largest sum has lanes.
 
     Args:
@@ -50,7 +50,7 @@ def grouped(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Ta
     summed = [name for name, merge in how.items() if merge == "sum"]
     # Arrow's sums wrap. These cannot, which takes no grouping to see.
     if largest(table, summed) * table.num_rows <= LANE:
-        return _aggregated(table, by, how)
+        return _aggregate(table, by, how)
     # A half has room for the carries of 2^31 rows.
     halves = {f"{name} {half}": name for name in summed for half in ("high", "low")}
     columns = {**{name: table[name] for name in by}, **{n: table[n] for n, merge in how.items() if merge != "sum"}}
@@ -58,15 +58,15 @@ def grouped(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Ta
         columns[f"{name} high"] = pc.shift_right(table[name], _HALF)
         columns[f"{name} low"] = pc.bit_wise_and(table[name], _LOW)
     every: dict[str, How] = {**{n: m for n, m in how.items() if m != "sum"}, **dict.fromkeys(halves, "sum")}
-    found = _aggregated(pa.table(columns), by, every)
-    return _laned(found, by, how)
+    found = _aggregate(pa.table(columns), by, every)
+    return _join_halves(found, by, how)
 
 
 def separate(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> tuple[pa.Table, list[dict[str, Any]]]:
     """Tell groups of one row from those of several lanes.
 
     Args:
-        table: as `grouped` gives it, rows of a group beside each other.
+        table: as `group_rows` gives it, rows of a group beside each other.
         by: as it was given there.
         how: as it was given there.
 
@@ -98,7 +98,7 @@ def holds(value: int) -> bool:
     return _LEAST <= value <= LANE
 
 
-def _aggregated(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
+def _aggregate(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
     columns = {name: merge for name, merge in how.items() if isinstance(merge, str)}
     cells = {name: merge for name, merge in how.items() if not isinstance(merge, str)}
     texts = {name: table[name].type for name in (*by, *columns) if table[name].type in _TEXTS}
@@ -112,18 +112,18 @@ def _aggregated(table: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> p
     found = {name: done[name] for name in by}
     found |= {name: done[f"{name}_{merge}"] for name, merge in columns.items()}
     for name, kind in texts.items():
-        found[name] = long_texts.divided(found[name], kind)
+        found[name] = long_texts.divide(found[name], kind)
     if cells:
         rows = done[f"{_ROW}_list"].combine_chunks()
         groups = np.empty(table.num_rows, np.int64)
         groups[rows.flatten().to_numpy()] = np.repeat(np.arange(len(rows)), rows.value_lengths().to_numpy())
         for name, merge in cells.items():
             merged = merge.merge(long_texts.whole(table[name]), groups, len(rows))
-            found[name] = long_texts.divided(pa.chunked_array([merged]), table[name].type)
+            found[name] = long_texts.divide(pa.chunked_array([merged]), table[name].type)
     return pa.table({name: found[name] for name in (*by, *how)})
 
 
-def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
+def _join_halves(found: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Table:
     """Put the halves of sums together."""
     number = found.num_rows
     columns: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
@@ -140,7 +140,7 @@ def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, How]) -> pa.Tab
             lanes[at] = max(lanes[at], len(parts))
     rows, ends = np.repeat(np.arange(number), lanes), np.cumsum(lanes)
     starts = ends - lanes
-    others = long_texts.taken(found.select([name for name in (*by, *how) if name not in columns]), rows)
+    others = long_texts.take(found.select([name for name in (*by, *how) if name not in columns]), rows)
     done = {name: others[name] for name in others.column_names}
     follows = np.ones(len(rows), bool)
     follows[starts] = False

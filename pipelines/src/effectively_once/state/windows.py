@@ -55,10 +55,10 @@ def partial(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Wi
 
     It stands before the shuffle by key: what that moves are keys and windows, not rows.
     """
-    return grouped(placed(rows, by, values, windows), merges(values))
+    return group_rows(place(rows, by, values, windows), merges(values))
 
 
-def placed(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Windows) -> pa.Table:
+def place(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Windows) -> pa.Table:
     """Return each row as the aggregate of itself alone, in its window."""
     times = rows["event_time_ms"].to_numpy()
     # numpy's remainder is that of `Windows.start`, also before 1970.
@@ -67,9 +67,9 @@ def placed(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Win
     return pa.table([keys.encode(rows, by), starts, *kept], schema=schema(values))
 
 
-def grouped(table: pa.Table, how: Mapping[str, How]) -> pa.Table:
+def group_rows(table: pa.Table, how: Mapping[str, How]) -> pa.Table:
     """Merge rows of equal key and window; a sum beyond 64 bits takes several rows (`sums`)."""
-    return sums.grouped(table, GROUP, how)
+    return sums.group_rows(table, GROUP, how)
 
 
 def final_of(table: pa.Table, values: Accumulators) -> tuple[pa.Table, list[Impossible]]:
@@ -92,13 +92,13 @@ def final_of(table: pa.Table, values: Accumulators) -> tuple[pa.Table, list[Impo
         return results, []
     beyond = np.logical_or.reduce(nulls) if nulls else np.zeros(alone.num_rows, bool)
     more = [*alone.filter(pa.array(beyond)).to_pylist(), *wide]
-    finished = [(row, _finished(row, values)) for row in more]
+    finished = [(row, _finish(row, values)) for row in more]
     fit = [{**{name: row[name] for name in GROUP}, **shown} for row, shown in finished if None not in shown.values()]
     if beyond.any():
         results = results.filter(pa.array(~beyond))
     if fit:
         together = pa.concat_tables([results, pa.Table.from_pylist(fit, results.schema)])
-        results = long_texts.ordered(together, (START, KEY))
+        results = long_texts.sort(together, (START, KEY))
     impossible = [_impossible(row, shown, values) for row, shown in finished if None in shown.values()]
     return results, sorted(impossible, key=lambda one: (one.exact[START], one.exact[KEY]))
 
@@ -131,7 +131,7 @@ def _parts(values: Accumulators) -> Iterator[tuple[str, Part]]:
         yield from zip(columns, values[name].parts, strict=True)
 
 
-def _finished(row: Mapping[str, Any], values: Accumulators) -> dict[str, Any]:
+def _finish(row: Mapping[str, Any], values: Accumulators) -> dict[str, Any]:
     names = _names(values)
     return {name: value.finish([row[part] for part in names[name]]) for name, value in values.items()}
 
@@ -183,7 +183,7 @@ class WindowState:
         for start in [s for s in self._parts if self._windows.closed(s, watermark_ms)]:
             del self._parts[start]
 
-    def held(self, watermark_ms: int | None, front_ms: int | None) -> dict[int, int]:
+    def count_held(self, watermark_ms: int | None, front_ms: int | None) -> dict[int, int]:
         """Count rows by the start of their window (ms), of windows that `front_ms` would close and `watermark_ms` not.
 
         They are kept only because somebody is behind that time.
@@ -202,7 +202,7 @@ class WindowState:
             if self._windows.newly_closed(start, previous_ms, watermark_ms)
             for part in parts
         ]
-        return long_texts.ordered(self._one(closing), (START, KEY))
+        return long_texts.sort(self._one(closing), (START, KEY))
 
     def _by_window(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Divide rows by window, each part of a copy: a slice would keep all rows in memory until its window closes."""
@@ -220,7 +220,7 @@ class WindowState:
                     yield int(ordered[begin]), copy.slice(begin - first, end - begin) if end - begin < size else copy
 
     def _one(self, parts: Sequence[pa.RecordBatch]) -> pa.Table:
-        return grouped(pa.Table.from_batches(parts, self._schema), self._how)
+        return group_rows(pa.Table.from_batches(parts, self._schema), self._how)
 
 
 def canonical(delta: pa.Table) -> pa.Table:

@@ -28,7 +28,7 @@ class FolderStore:
                     path.unlink(missing_ok=True)
                     return Gone()
                 case Put(_, body, None):
-                    return self._created(path, body)
+                    return self._create(path, body)
         except OSError as error:
             raise AccessError(
                 f"the folder refuses: {error.strerror}", str(path), "Check its permissions and the space that is left."
@@ -42,7 +42,7 @@ class FolderStore:
             return Absent()
         return Found(body, _etag(body))
 
-    def _created(self, path: Path, body: bytes) -> Answer:
+    def _create(self, path: Path, body: bytes) -> Answer:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{uuid.uuid4().hex}")
         try:

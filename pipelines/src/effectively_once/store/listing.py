@@ -26,7 +26,7 @@ class Listed:
 class ListingStore(ObjectStore, Protocol):
     """An object store that lists."""
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def list_objects(self, prefix: str) -> Iterator[Listed]:
         """Yield the objects below a prefix, in order of their names."""
         ...
 
@@ -34,7 +34,7 @@ class ListingStore(ObjectStore, Protocol):
 class S3ListingStore(S3ObjectStore):
     """One bucket. A listing is asked for page by page, so that one of any length fits into memory."""
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def list_objects(self, prefix: str) -> Iterator[Listed]:
         """Yield the objects below a prefix, in order of their names.
 
         Raises:
@@ -51,7 +51,7 @@ class S3ListingStore(S3ObjectStore):
             after = page[-1].name
 
     def _page(self, prefix: str, after: str | None) -> list[Listed]:
-        with self._listing(prefix):
+        with self._name_failures(prefix):
             found = self._signer.list_objects(self.address.bucket, prefix, recursive=True, start_after=after)
             return [
                 Listed(str(item.object_name), item.size or 0, round(item.last_modified.timestamp() * 1000))

@@ -111,7 +111,7 @@ class S3ObjectStore:
                 return self._get(key)
             case Delete(key):
                 points.reach("delete", key=key)
-                self._asked("DELETE", key)
+                self._ask("DELETE", key)
                 return Gone()
             case Put(key, body, etag):
                 points.reach("put", key=key)
@@ -127,14 +127,14 @@ class S3ObjectStore:
 
         """
         # Its refusal says in a body why, and a missing object is as good an answer as a found one.
-        self._asked("GET", key)
+        self._ask("GET", key)
 
     def names(self, prefix: str) -> Iterator[str]:
         """Yield the names of all objects below a prefix, in order: for checkpoints and tools, never for state (R5)."""
-        yield from self._patiently(self._listed, prefix)
+        yield from self._patiently(self._list_names, prefix)
 
     def _get(self, key: str) -> Answer:
-        response = self._asked("GET", key)
+        response = self._ask("GET", key)
         if response.status == 404:
             return Absent()
         return Found(response.data, response.headers["ETag"].strip('"'))
@@ -161,15 +161,15 @@ class S3ObjectStore:
             # 404: If-Match on an object that is gone. 409: another conditional put is under way.
             return Refused() if response.status != 409 else Lost()
         if response.status != 200:
-            raise self._refused(response.status, key, response.data)
+            raise self._refusal_error(response.status, key, response.data)
         return Written(response.headers["ETag"].strip('"'))
 
-    def _asked(self, verb: str, key: str) -> Any:
+    def _ask(self, verb: str, key: str) -> Any:
         """Send a request that may be repeated without harm until it is answered or patience ends."""
         response = self._patiently(self._send, verb, key, None, {})
         missing_bucket = response.status == 404 and b"NoSuchBucket" in response.data
         if response.status not in (200, 204, 404) or missing_bucket:
-            raise self._refused(response.status, key, response.data)
+            raise self._refusal_error(response.status, key, response.data)
         return response
 
     def _patiently(self, ask: Callable[..., Any], *arguments: Any) -> Any:
@@ -183,31 +183,31 @@ class S3ObjectStore:
         except UnansweredError as error:
             raise self._unreachable(error) from error
 
-    def _listed(self, prefix: str) -> list[str]:
-        with self._listing(prefix):
+    def _list_names(self, prefix: str) -> list[str]:
+        with self._name_failures(prefix):
             found = self._signer.list_objects(self.address.bucket, prefix=prefix, recursive=True)
             return [str(item.object_name) for item in found]
 
     @contextmanager
-    def _listing(self, prefix: str) -> Iterator[None]:
+    def _name_failures(self, prefix: str) -> Iterator[None]:
         """Give what the client raises while it lists the names that `_patiently` and callers know."""
         try:
             yield
         except S3Error as error:
             if error.response.status >= 500:
                 raise UnansweredError(f"HTTP {error.response.status}") from error
-            raise self._refused(error.response.status, prefix, str(error.code).encode()) from error
+            raise self._refusal_error(error.response.status, prefix, str(error.code).encode()) from error
         except (ServerError, InvalidResponseError, urllib3.exceptions.HTTPError) as error:
             raise UnansweredError(str(error)) from error
 
     def _send(self, verb: str, key: str, body: bytes | None, headers: dict[str, str]) -> Any:
         ahead = self._ahead
-        response = self._signed(verb, key, body, headers, ahead)
+        response = self._send_signed(verb, key, body, headers, ahead)
         if response.status == 403 and (now := _ahead_of_us(response)) is not None and abs(now - ahead) > CLOCKS_DIFFER:
             # Refused for its date, before anything was done: signed again by the store's clock, also a put.
             log.warning("clocks differ", store=self.address.endpoint, store_is_ahead_s=round(now.total_seconds()))
             self._ahead = now
-            response = self._signed(verb, key, body, headers, now)
+            response = self._send_signed(verb, key, body, headers, now)
         if response.status == 507 or (response.status >= 500 and b"StorageFull" in response.data):
             raise FullError(f"HTTP {response.status}")
         if response.status >= 500:
@@ -216,7 +216,7 @@ class S3ObjectStore:
             raise UnansweredError(wrong)
         return response
 
-    def _signed(self, verb: str, key: str, body: bytes | None, headers: dict[str, str], ahead: timedelta) -> Any:
+    def _send_signed(self, verb: str, key: str, body: bytes | None, headers: dict[str, str], ahead: timedelta) -> Any:
         date = datetime.now(UTC) + ahead
         try:
             # It may ask for credentials first.
@@ -238,7 +238,7 @@ class S3ObjectStore:
             "Check that it runs and that the endpoint is right; nothing was lost, start the pipeline again.",
         )
 
-    def _refused(self, status: int, key: str, data: bytes = b"") -> AccessError:
+    def _refusal_error(self, status: int, key: str, data: bytes = b"") -> AccessError:
         where = f"{self.address.endpoint}/{self.address.bucket}/{key}"
         if b"NoSuchBucket" in data:
             return AccessError("the bucket does not exist", where, "Create it, or correct the name in the settings.")
@@ -283,6 +283,6 @@ def _ahead_of_us(response: Any) -> timedelta | None:
 
 
 @lru_cache(maxsize=4)
-def shared(address: BucketAddress) -> S3ObjectStore:
+def shared_store(address: BucketAddress) -> S3ObjectStore:
     """One store per process and address: connections are kept between tasks of a Python worker."""
     return S3ObjectStore(address)

@@ -55,7 +55,7 @@ class StoreProbe:
         for _ in range(TRIES):
             key = self.layout.probe(uuid.uuid4().hex)
             try:
-                run(_tried(key, f"{self.name}/{key}"), self.store)
+                run(_try(key, f"{self.name}/{key}"), self.store)
             except _LostError:
                 self.store.answer(Delete(key))
             except StoreError:
@@ -70,23 +70,23 @@ class StoreProbe:
         )
 
 
-def _tried(key: str, where: str) -> Step[None]:
+def _try(key: str, where: str) -> Step[None]:
     early = yield from _put(key, FIRST, NO_ETAG)
     _need(early is None, "ignores If-Match: it created an object where none with that ETag was", where)
     _need((yield Get(key)) == Absent(), "refuses a put and writes it all the same", where)
     first = yield from _put(key, FIRST, None)
     _need(first is not None, "refuses If-None-Match where there is no object", where)
-    yield from _kept(key, FIRST, first, where)
+    yield from _check_kept(key, FIRST, first, where)
     again = yield from _put(key, SECOND, None)
     _need(again is None, "ignores If-None-Match: it wrote over an object that is there", where)
-    yield from _kept(key, FIRST, first, where)
+    yield from _check_kept(key, FIRST, first, where)
     second = yield from _put(key, SECOND, first)
     _need(second is not None, "refuses If-Match with the ETag that it gave", where)
     _need(second != first, "gives two contents one ETag", where)
-    yield from _kept(key, SECOND, second, where)
+    yield from _check_kept(key, SECOND, second, where)
     old = yield from _put(key, THIRD, first)
     _need(old is None, "ignores If-Match: it wrote over an object whose ETag is another", where)
-    yield from _kept(key, SECOND, second, where)
+    yield from _check_kept(key, SECOND, second, where)
     yield Delete(key)
     _need((yield Get(key)) == Absent(), "still reads an object that was deleted", where)
 
@@ -101,7 +101,7 @@ def _put(key: str, body: bytes, etag: str | None) -> Step[str | None]:
     return None
 
 
-def _kept(key: str, body: bytes, etag: str | None, where: str) -> Step[None]:
+def _check_kept(key: str, body: bytes, etag: str | None, where: str) -> Step[None]:
     """Read what was written last."""
     found = yield Get(key)
     _need(found != Absent(), "says yes and forgets: an object that it acknowledged is not there", where)

@@ -22,7 +22,7 @@ AHEAD_MS = 24 * 3_600_000
 COLUMNS = pa.schema([("card", pa.string()), ("amount_cents", pa.int64())])
 
 
-def _charged(keyed: bool) -> Pipeline:
+def _charge_pipeline(keyed: bool) -> Pipeline:
     return Pipeline(
         transform=transactions,
         columns=COLUMNS,
@@ -32,8 +32,8 @@ def _charged(keyed: bool) -> Pipeline:
     )
 
 
-plain = _charged(keyed=False)
-keyed = _charged(keyed=True)
+plain = _charge_pipeline(keyed=False)
+keyed = _charge_pipeline(keyed=True)
 restructured = Pipeline(
     transform=transactions,
     columns=COLUMNS,

@@ -34,14 +34,14 @@ def running_balances(rows: DataFrame) -> DataFrame:
     running = (
         rows.select("card", "amount_cents")
         .groupBy("card")
-        .applyInPandasWithState(added, _DDL, _STATE, "append", GroupStateTimeout.NoTimeout)
+        .applyInPandasWithState(add_amounts, _DDL, _STATE, "append", GroupStateTimeout.NoTimeout)
     )
     # Never in the stage of the operator: what it gave on a part of a card's rows would be told (R13).
     shards = int(str(rows.sparkSession.conf.get(PARTITIONS)))
-    return by_key(running, "card", shards).mapInArrow(told, _DDL)
+    return by_key(running, "card", shards).mapInArrow(tell_service, _DDL)
 
 
-def added(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+def add_amounts(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
     """Add the transactions of an epoch to the balance of a card; they are whole numbers, so their order is all one."""
     import pandas  # noqa: PLC0415 - on executors only
 
@@ -53,7 +53,7 @@ def added(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterat
     yield pandas.DataFrame({"card": [key[0]], "balance_cents": [balance], "version": [version]})
 
 
-def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def tell_service(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Tell the service each balance once all of the shard's are there, then pass it on."""
     payments = None
     for whole in whole_input.require(batches, (), "card ledger, balances that are to be told"):

@@ -23,7 +23,7 @@ from effectively_once_jobs.fraud.decision import Decision
 from effectively_once_jobs.fraud.outstanding import Outstanding
 from effectively_once_jobs.fraud.settings import FraudSettings
 from effectively_once_jobs.fraud.store import ResultStore, Stored
-from effectively_once_jobs.fraud.transaction import Place, Refusal, parsed
+from effectively_once_jobs.fraud.transaction import Place, Refusal, parse
 from effectively_once_jobs.fraud.writer import Writer
 
 IDLE_MS, COMMIT_S, TELL_S, CARDS_S = 50, 0.1, 1.0, 0.05
@@ -92,13 +92,13 @@ class _Role:
         self._now_and_then()
 
     def _transaction(self, place: Place, arrived_ms: int, value: bytes | None) -> None:
-        self._outstanding.read(place)
+        self._outstanding.note_read(place)
         self._counts["read"] += 1
-        one = parsed(value, place, arrived_ms)
+        one = parse(value, place, arrived_ms)
         if not isinstance(one, Refusal) and one.card not in (self.writer.cards or ()):
             one = Refusal(place, arrived_ms, one.id, "unknown_card")
         if isinstance(one, Refusal):
-            self._aggregator.refused(place)
+            self._aggregator.note_refused(place)
             self._give(one)
         else:
             self._give(self._aggregator.transaction(one, kafka.now_ms()))
@@ -121,11 +121,11 @@ class _Role:
             portion, stored = self._done.get_nowait()
             for one in portion:
                 if isinstance(one, Decision):
-                    self._aggregator.stored(one.transaction.id)
-                    self._outstanding.stored(one.transaction.place)
+                    self._aggregator.forget_stored(one.transaction.id)
+                    self._outstanding.note_stored(one.transaction.place)
                     self._counts["partial"] += bool(one.missing)
                 else:
-                    self._outstanding.stored(one.place)
+                    self._outstanding.note_stored(one.place)
                     self._counts[f"refused_{one.reason}"] += 1
             self._counts["decided"] += stored.new
             self._counts["decided_before"] += stored.known

@@ -47,25 +47,25 @@ class Aggregator:
         self.late = self.dropped = 0
 
     def __len__(self) -> int:
-        """Transactions that wait for a decision, or for `stored`."""
+        """Transactions that wait for a decision, or for `forget_stored`."""
         return len(self._in_flight)
 
     def transaction(self, one: Transaction, now_ms: int) -> Decision | Refusal | None:
         """Take a transaction in. An id that is in flight with another place is a duplicate; the first counts."""
         known = self._in_flight.get(one.id)
         if known is not None and known != one.place:
-            self.refused(one.place)
+            self.note_refused(one.place)
             return Refusal(one.place, one.arrived_ms, one.id, "duplicate")
-        self._seen(one.place)
+        self._note_read(one.place)
         points = self._early.pop(one.place, {})
         self._in_flight[one.id] = one.place
         self._waiting[one.place] = one, points
         heappush(self._deadlines, (one.arrived_ms + self._deadline_ms, one.place))
         return self._complete(one.place, now_ms)
 
-    def refused(self, place: Place) -> None:
+    def note_refused(self, place: Place) -> None:
         """Take note of a record that gets no decision: scores of it are not kept."""
-        self._seen(place)
+        self._note_read(place)
         self._early.pop(place, None)
 
     def score(self, score: Score, now_ms: int) -> Decision | None:
@@ -91,7 +91,7 @@ class Aggregator:
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             place = heappop(self._deadlines)[1]
             if place in self._waiting:
-                found.append(self._decided(place, int(now_ms)))
+                found.append(self._decide(place, int(now_ms)))
         return found
 
     def next_ms(self) -> int | None:
@@ -100,17 +100,17 @@ class Aggregator:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def stored(self, id_: str) -> None:
+    def forget_stored(self, id_: str) -> None:
         """Forget a transaction: from now on the result store knows its id."""
         self._in_flight.pop(id_, None)
 
     def _complete(self, place: Place, now_ms: int) -> Decision | None:
-        return self._decided(place, now_ms) if self._waiting[place][1].keys() >= self._analyzers else None
+        return self._decide(place, now_ms) if self._waiting[place][1].keys() >= self._analyzers else None
 
-    def _decided(self, place: Place, now_ms: int) -> Decision:
+    def _decide(self, place: Place, now_ms: int) -> Decision:
         one, points = self._waiting.pop(place)
         return Decision(one, now_ms, points)
 
-    def _seen(self, place: Place) -> None:
+    def _note_read(self, place: Place) -> None:
         partition, offset = place
         self._read[partition] = max(offset, self._read.get(partition, -1))

@@ -12,7 +12,7 @@ from effectively_once.progress import announce
 from effectively_once_jobs.fraud import kafka
 from effectively_once_jobs.fraud.analyzers import ANALYZERS, Analyzer
 from effectively_once_jobs.fraud.settings import FraudSettings
-from effectively_once_jobs.fraud.transaction import Refusal, parsed
+from effectively_once_jobs.fraud.transaction import Refusal, parse
 
 POLL_S = 0.2
 
@@ -43,14 +43,14 @@ def run(settings: FraudSettings, name: str, going: Callable[[], bool]) -> None:
     while going():
         for message in kafka.messages(source, POLL_S):
             place, arrived_ms = (message.partition(), message.offset()), kafka.arrival(message)
-            one = parsed(message.value(), place, arrived_ms)
+            one = parse(message.value(), place, arrived_ms)
             points = None if isinstance(one, Refusal) else analyzers[place[0]].score(one)
             if arrived_ms < began_ms:
                 skipped += 1
                 age_ms = kafka.now_ms() - arrived_ms
                 youngest_ms = age_ms if youngest_ms is None else min(age_ms, youngest_ms)
             elif points is not None:
-                _sent(out, settings.scores, place, name, points)
+                _send(out, settings.scores, place, name, points)
             if place[0] in left and place[1] >= rebuilt[place[0]] - 1:
                 left.discard(place[0])
                 if not left:
@@ -59,7 +59,7 @@ def run(settings: FraudSettings, name: str, going: Callable[[], bool]) -> None:
     out.flush(1.0)
 
 
-def _sent(out: Producer, topic: str, place: tuple[int, int], name: str, points: int) -> None:
+def _send(out: Producer, topic: str, place: tuple[int, int], name: str, points: int) -> None:
     """Send a score; one that cannot be sent is lost, which is what its deadline is for."""
     value = orjson.dumps({"offset": place[1], "analyzer": name, "points": points})
     try:

@@ -16,13 +16,13 @@ class Outstanding:
         """All of them."""
         return sum(map(len, self._open.values()))
 
-    def read(self, place: Place) -> None:
+    def note_read(self, place: Place) -> None:
         """Take note of a record that was read."""
         partition, offset = place
         self._open.setdefault(partition, {})[offset] = None
         self._next[partition] = offset + 1
 
-    def stored(self, place: Place) -> None:
+    def note_stored(self, place: Place) -> None:
         """Take note that what becomes of it is stored."""
         partition, offset = place
         self._open[partition].pop(offset, None)

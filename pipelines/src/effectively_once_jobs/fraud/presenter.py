@@ -41,7 +41,7 @@ PATH = "/decisions/"
 class Decisions(Protocol):
     """Where decisions are looked up."""
 
-    def found(self, id_: str) -> dict[str, Any] | None:
+    def find(self, id_: str) -> dict[str, Any] | None:
         """See ResultStore."""
         ...
 
@@ -55,7 +55,7 @@ def answer(path: str, decisions: Decisions) -> tuple[int, dict[str, Any]]:
     if not NAME.fullmatch(id_):
         return 400, {"error": "bad_id", "says": "an id has 1 to 64 letters, digits, dots, dashes and underscores"}
     try:
-        found = decisions.found(id_)
+        found = decisions.find(id_)
     except StoreDownError:
         return 503, {"error": "store_down", "says": "the result store does not answer; ask again"}
     if found is None:
@@ -69,13 +69,13 @@ class Locked:
     def __init__(self, store: ResultStore) -> None:
         self._store, self._lock = store, threading.Lock()
 
-    def found(self, id_: str) -> dict[str, Any] | None:
+    def find(self, id_: str) -> dict[str, Any] | None:
         """See ResultStore. A session that broke while nobody asked is opened anew once."""
         with self._lock:
             try:
-                return self._store.found(id_)
+                return self._store.find(id_)
             except StoreDownError:
-                return self._store.found(id_)
+                return self._store.find(id_)
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -26,7 +26,7 @@ def supervise(settings: FraudSettings, spark: SparkSession, stop: threading.Even
     A job each, so that a role that Spark gives up (too many lost executors) is begun anew without the others.
     """
     threads = [
-        InheritableThread(target=_supervised, args=(settings, spark, role, stop), name=role, daemon=True)
+        InheritableThread(target=_supervise, args=(settings, spark, role, stop), name=role, daemon=True)
         for role in ROLES
     ]
     for thread in threads:
@@ -37,7 +37,7 @@ def supervise(settings: FraudSettings, spark: SparkSession, stop: threading.Even
         thread.join(timeout=5.0)
 
 
-def _supervised(settings: FraudSettings, spark: SparkSession, role: str, stop: threading.Event) -> None:
+def _supervise(settings: FraudSettings, spark: SparkSession, role: str, stop: threading.Event) -> None:
     task = partial(_task, settings)
     while not stop.is_set():
         try:

@@ -106,7 +106,7 @@ class ResultStore:
         """Every card that there is. Raises StoreDownError."""
         return frozenset(row["card"] for row in self._ask("SELECT card FROM fraud.cards", []))
 
-    def found(self, id_: str) -> dict[str, Any] | None:
+    def find(self, id_: str) -> dict[str, Any] | None:
         """The decision about a transaction, or `{"id", "reason"}` where it was refused. Raises StoreDownError."""
         return next(iter(self._ask(_DECISION, [id_]) or self._ask(_REFUSED, [id_])), None)
 
@@ -122,14 +122,14 @@ class ResultStore:
     def _ask(self, statement: str, parameters: Iterable[Any]) -> list[dict[str, Any]]:
         try:
             if self._session is None:
-                self._session = self._opened()
+                self._session = self._open()
             cursor = self._session.execute(statement, list(parameters), prepare=True)
             return cursor.fetchall() if cursor.description else []
         except psycopg.OperationalError as error:
             self.close()
             raise StoreDownError((str(error).strip().splitlines() or ["no answer"])[0][:300]) from error
 
-    def _opened(self) -> psycopg.Connection[Any]:
+    def _open(self) -> psycopg.Connection[Any]:
         keys = {name: os.environ.get(name, "") for name in (USER, PASSWORD)}
         if not all(keys.values()):
             raise UnreachableError(

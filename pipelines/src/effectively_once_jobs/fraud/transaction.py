@@ -51,7 +51,7 @@ class Refusal:
     reason: str
 
 
-def parsed(value: bytes | None, place: Place, arrived_ms: int) -> Transaction | Refusal:
+def parse(value: bytes | None, place: Place, arrived_ms: int) -> Transaction | Refusal:
     """Read a record. A pure function of the topic: whoever reads it comes to the same."""
     try:
         fields: Any = orjson.loads(value or b"")

@@ -58,7 +58,7 @@ class Writer(threading.Thread):
         try:
             while not self._ending.is_set():
                 held = held or self._portion()
-                if self._tried(held):
+                if self._try_to_store(held):
                     held = []
         except BaseException as error:
             self.failed = error
@@ -73,7 +73,7 @@ class Writer(threading.Thread):
                 found.append(self._given.get_nowait())
         return found
 
-    def _tried(self, held: list[Decision | Refusal]) -> bool:
+    def _try_to_store(self, held: list[Decision | Refusal]) -> bool:
         """Store a portion, and ask for the cards now and then; False when the store is down."""
         try:
             if self.cards is None or (not held and time.monotonic() - self._asked_s > CARDS_S):

@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from effectively_once.driver.main import UNNAMED
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.errors import PipelineError, one_line
 from effectively_once.pipeline.job import job_of
 from effectively_once_jobs.reconcile.difference import total
-from effectively_once_jobs.reconcile.run import reconciled
+from effectively_once_jobs.reconcile.run import reconcile
 
 
 def main(argv: Sequence[str]) -> int:
     """Reconcile; returns the exit code."""
-    given = _given(argv)
+    given = _parse_arguments(argv)
     try:
-        found = reconciled(job_of(given.settings), given.to, given.beside, given.since)
+        found = reconcile(job_of(given.settings), given.to, given.beside, given.since)
     except Exception as error:
-        named = named_error(error)
+        named = name_error(error)
         if named is None:
             traceback.print_exc()
         sys.stderr.write(one_line(named or error) + "\n")
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     return 1 if whole.wrong else 0
 
 
-def _given(argv: Sequence[str]) -> argparse.Namespace:
+def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m effectively_once_jobs.reconcile", description=__doc__)
     parser.add_argument("settings", type=Path, help="of the stream")
     parser.add_argument("--to", type=Path, required=True, help="folder for cells.jsonl and report.json")

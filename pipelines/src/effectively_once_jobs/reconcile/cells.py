@@ -17,7 +17,7 @@ from effectively_once.state.lateness import Windows
 KINDS = ("timely", "late", "copies")
 
 
-def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFrame, late: DataFrame) -> DataFrame:
+def count_records(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFrame, late: DataFrame) -> DataFrame:
     """Count the records of the topic as `pipeline` declares it, in one pass and without state.
 
     Args:
@@ -31,11 +31,11 @@ def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFra
         key, window_start_ms, and `<kind>_<value>` for each kind and each value that adds up.
 
     """
-    names = added_up(each)
+    names = names_of_sums(each)
     known = ["id"] if pipeline.ids == "attached" else []
     # Under names of our own, so that none of the job's is in the way.
     good = (
-        rows.judged(pipeline, topic)
+        rows.judge(pipeline, topic)
         .where("reason IS NULL")
         .select(
             "partition",
@@ -67,7 +67,7 @@ def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFra
     )
 
 
-def said(each: Windowed, messages: DataFrame, number: int) -> DataFrame:
+def add_up_published(each: Windowed, messages: DataFrame, number: int) -> DataFrame:
     """Add up what a stream has published; a window that is there twice counts twice.
 
     Args:
@@ -79,7 +79,7 @@ def said(each: Windowed, messages: DataFrame, number: int) -> DataFrame:
         key, window_start_ms, and `s<number>_<value>` for each value that adds up.
 
     """
-    names = added_up(each)
+    names = names_of_sums(each)
     fields = ", ".join([f"`{each.keys[0]}` string", f"{WINDOW_START} long", *(f"`{name}` long" for name in names)])
     given = messages.select(f.from_json(f.col("value").cast("string"), fields).alias("r"))
     key = f.col(f"r.{each.keys[0]}").alias("key")
@@ -87,7 +87,7 @@ def said(each: Windowed, messages: DataFrame, number: int) -> DataFrame:
     return keyed.groupBy("key", WINDOW_START).agg(*(f.sum(name).alias(f"s{number}_{name}") for name in names))
 
 
-def refused_as_late(messages: DataFrame, topic: str) -> DataFrame:
+def find_late(messages: DataFrame, topic: str) -> DataFrame:
     """Partition and offset of the dead letters that came too late."""
     value = f.col("value").cast("string")
     told = [f.get_json_object(value, f"$.{name}") for name in ("reason", "source[0]", "source[1]", "source[2]")]
@@ -97,7 +97,7 @@ def refused_as_late(messages: DataFrame, topic: str) -> DataFrame:
     )
 
 
-def closed(frame: DataFrame, windows: Windows, watermark_ms: int, since_ms: int | None) -> DataFrame:
+def keep_closed(frame: DataFrame, windows: Windows, watermark_ms: int, since_ms: int | None) -> DataFrame:
     """Leave only windows that the stream has closed, from a time on: others it has not published."""
     kept = frame.where(f.col(WINDOW_START) + (windows.length_ms + windows.lateness_ms) <= f.lit(watermark_ms))
     return kept if since_ms is None else kept.where(f.col(WINDOW_START) >= f.lit(since_ms))
@@ -122,7 +122,7 @@ def cells(each: Windowed, batch: DataFrame, streams: Sequence[DataFrame]) -> Dat
             f.lit(name).alias("value"),
             *(f.col(f"{number}_{name}").cast("long").alias(number) for number in numbers),
         )
-        for name in added_up(each)
+        for name in names_of_sums(each)
     ]
     found = values[0]
     for more in values[1:]:
@@ -130,7 +130,7 @@ def cells(each: Windowed, batch: DataFrame, streams: Sequence[DataFrame]) -> Dat
     return found
 
 
-def added_up(each: Windowed) -> list[str]:
+def names_of_sums(each: Windowed) -> list[str]:
     """Names of the values that partial results are added up to: of these a difference can be told."""
     return [name for name, value in each.values.items() if value.how == "sum"]
 

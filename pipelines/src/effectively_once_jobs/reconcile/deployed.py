@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     announce("driver", state="started", pid=os.getpid(), generation=1)
     try:
-        code = _reconciled(read(Path(argv[0]), ReconcileSettings))
+        code = _reconcile(read(Path(argv[0]), ReconcileSettings))
     except PipelineError as error:
         sys.stderr.write(one_line(error) + "\n")
         return error.exit_code
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _reconciled(settings: ReconcileSettings) -> int:
+def _reconcile(settings: ReconcileSettings) -> int:
     """Run the command, and put what it found; returns its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         own, to = Path(folder) / "settings.json", Path(folder) / "found"

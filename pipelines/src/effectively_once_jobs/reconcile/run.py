@@ -34,7 +34,7 @@ from effectively_once_jobs.reconcile.difference import Cell, Line, lines
 CELLS, REPORT = "cells.jsonl", "report.json"
 
 
-def reconciled(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | None = None) -> list[Line]:
+def reconcile(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | None = None) -> list[Line]:
     """Hold a stream against a batch run of its declaration, and write every cell and line to a folder.
 
     Args:
@@ -55,23 +55,23 @@ def reconciled(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | N
     pipeline, settings, each = job.pipeline, job.settings, countable(job)
     source, layout = KafkaSource(settings), Layout(settings.pipeline)
     head = run(chain.read(layout), S3ObjectStore(settings.bucket))
-    last, watermark_ms = ended(head, layout)
+    last, watermark_ms = require_ended(head, layout)
     source.same_topic(head, source.topic_ids())
-    ranges = {settings.topic: held(source.first_offsets(), last, settings.topic, since_ms)}
+    ranges = {settings.topic: held_ranges(source.first_offsets(), last, settings.topic, since_ms)}
     windows = Windows(settings.window_ms, settings.lateness_ms)
     own = f"{settings.pipeline}.{each.to.name}"
     topics = [own, *beside]
 
-    def counted(spark: SparkSession) -> list[Cell]:
-        late = cells.refused_as_late(source.retained(spark, f"{settings.pipeline}.{DEAD_LETTER}"), settings.topic)
-        batch = cells.counted(pipeline, each, windows, source.between(spark, ranges), late)
-        streams = [cells.said(each, source.retained(spark, name), n) for n, name in enumerate(topics)]
-        frame = cells.closed(cells.cells(each, batch, streams), windows, watermark_ms, since_ms)
+    def count_cells(spark: SparkSession) -> list[Cell]:
+        late = cells.find_late(source.read_retained(spark, f"{settings.pipeline}.{DEAD_LETTER}"), settings.topic)
+        batch = cells.count_records(pipeline, each, windows, source.between(spark, ranges), late)
+        streams = [cells.add_up_published(each, source.read_retained(spark, name), n) for n, name in enumerate(topics)]
+        frame = cells.keep_closed(cells.cells(each, batch, streams), windows, watermark_ms, since_ms)
         return [_cell(row.asDict(), topics) for row in frame.toLocalIterator()]
 
     spark = session(settings, json.loads(os.environ.get(SPARK_CONF, "{}")))
     try:
-        found = counted(spark)
+        found = count_cells(spark)
     finally:
         spark.stop()
     told = {name: lines(found, name, refuses_late=name == own) for name in topics}
@@ -83,7 +83,7 @@ def reconciled(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | N
             "ranges": ranges,
             "closed_by_ms": watermark_ms,
             "since_ms": since_ms,
-            "left_out": [name for name in each.values if name not in cells.added_up(each)],
+            "left_out": [name for name in each.values if name not in cells.names_of_sums(each)],
             "lines": {
                 name: [{**asdict(one), "difference": one.difference} for one in mine] for name, mine in told.items()
             },
@@ -101,7 +101,7 @@ def countable(job: Job) -> Windowed:
     """
     pipeline, where = job.pipeline, f"declaration of {job.settings.pipeline}"
     for each in pipeline.windows:
-        if not isinstance(each.to, ToKafka) or not cells.added_up(each) or not _whole(each, each.to):
+        if not isinstance(each.to, ToKafka) or not cells.names_of_sums(each) or not _whole(each, each.to):
             continue
         if not _in_whole_numbers(pipeline, each):
             continue
@@ -121,7 +121,7 @@ def countable(job: Job) -> Windowed:
     )
 
 
-def ended(head: Head, layout: Layout) -> tuple[EpochRecord, int]:
+def require_ended(head: Head, layout: Layout) -> tuple[EpochRecord, int]:
     """Return the last epoch of a stream that has stopped in order, and the watermark that it closed windows by.
 
     Raises:
@@ -146,11 +146,13 @@ def _whole(each: Windowed, to: ToKafka) -> bool:
 def _in_whole_numbers(pipeline: Pipeline, each: Windowed) -> bool:
     """Whether Spark's own sums are exact, and a text is the key."""
     kinds = {column.name: column.type for column in pipeline.given}
-    sums = [kinds[name] for of in cells.added_up(each) for name in each.values[of].columns]
+    sums = [kinds[name] for of in cells.names_of_sums(each) for name in each.values[of].columns]
     return [kinds[name] for name in each.keys] == [pa.string()] and not {*sums} - {pa.int64(), pa.int32()}
 
 
-def held(first: Mapping[str, int], last: EpochRecord, topic: str, since_ms: int | None) -> dict[str, tuple[int, int]]:
+def held_ranges(
+    first: Mapping[str, int], last: EpochRecord, topic: str, since_ms: int | None
+) -> dict[str, tuple[int, int]]:
     """From the first offsets that the topic still holds to where the stream has come, and no further.
 
     What it has not read yet it has neither counted nor refused.

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from effectively_once import Count, Pipeline, RecordedStep, Sum, ToTable, Windowed
 from effectively_once.operate.create.needs import Needs
-from effectively_once_jobs.system_usage.look_up import looked_up
+from effectively_once_jobs.system_usage.look_up import look_up_rows
 from effectively_once_jobs.system_usage.store import SCHEMA
 from effectively_once_jobs.system_usage.transform import COLUMNS, transactions
 from effectively_once_jobs.system_usage.usage import BOTH, COUNTED, SYSTEM
 
 
-def declared(database: str | None = None, pipeline: str = "") -> Pipeline:
+def declare(database: str | None = None, pipeline: str = "") -> Pipeline:
     """Exactly once: the answers of the look-up are recorded before anything that depends on them is published.
 
     Args:
@@ -34,7 +34,7 @@ def declared(database: str | None = None, pipeline: str = "") -> Pipeline:
         columns=COLUMNS,
         recorded=RecordedStep(
             "look_up",
-            partial(looked_up, database, pipeline),
+            partial(look_up_rows, database, pipeline),
             adds=pa.schema([pa.field("fraud", pa.int64(), nullable=False)]),
         ),
         rows=(ToTable("counted", columns=COUNTED),),
@@ -42,7 +42,7 @@ def declared(database: str | None = None, pipeline: str = "") -> Pipeline:
     )
 
 
-pipeline = declared()
+pipeline = declare()
 
 
 def needs(_: Mapping[str, Any]) -> Needs:

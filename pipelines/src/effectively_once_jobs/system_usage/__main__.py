@@ -13,10 +13,10 @@ from pathlib import Path
 from effectively_once.driver.main import SPARK_CONF, UNNAMED
 from effectively_once.driver.main import run as run_pipeline
 from effectively_once.driver.session import session
-from effectively_once.driver.worker_errors import named_error
+from effectively_once.driver.worker_errors import name_error
 from effectively_once.errors import PipelineError, SettingsError, one_line
 from effectively_once.progress import announce
-from effectively_once_jobs.system_usage import acknowledged, declared, in_batches
+from effectively_once_jobs.system_usage import acknowledged, declare, in_batches
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, EXACTLY_ONCE, UsageSettings, load
 
 POLL_S = 0.2
@@ -29,10 +29,10 @@ def main(argv: list[str]) -> int:
             raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
         settings = load(Path(argv[0]))
         if settings.semantics == EXACTLY_ONCE:
-            return run_pipeline(argv, declared(settings.database, settings.pipeline))
+            return run_pipeline(argv, declare(settings.database, settings.pipeline))
         _run(settings)
     except Exception as error:
-        named = named_error(error)
+        named = name_error(error)
         if named is None:
             traceback.print_exc()
         sys.stderr.write(one_line(named or error) + "\n")

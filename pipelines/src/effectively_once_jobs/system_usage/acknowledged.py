@@ -26,16 +26,16 @@ from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.system_usage.acknowledger import Acknowledger, Report
 from effectively_once_jobs.system_usage.components import (
     SPARK_TUPLES,
-    analyzed,
+    analyze,
     as_batches,
-    counted,
+    count_rows,
     numbers,
 )
 from effectively_once_jobs.system_usage.in_batches import repeated
-from effectively_once_jobs.system_usage.look_up import told
+from effectively_once_jobs.system_usage.look_up import announce_portion
 from effectively_once_jobs.system_usage.settings import UsageSettings
 from effectively_once_jobs.system_usage.source_buffer import Place, SourceBuffer
-from effectively_once_jobs.system_usage.store import ResultStore, shared
+from effectively_once_jobs.system_usage.store import ResultStore, shared_store
 from effectively_once_jobs.system_usage.transform import transactions
 
 POLL_S = 0.1
@@ -130,24 +130,24 @@ def run(settings: UsageSettings, spark: SparkSession, stop: threading.Event) -> 
         room = settings.epoch_rows_max - len(buffer)
         if room > 0:
             for place, value in topic.read(room, POLL_S):
-                buffer.arrived(place, value)
+                buffer.take_in(place, value)
         else:
             stop.wait(POLL_S)
-        events = buffer.given_out(settings.epoch_rows_max)
+        events = buffer.give_out(settings.epoch_rows_max)
         if events:
             announce("epoch", epoch=number, state="declared")
         now_s = time.monotonic()
         rows = []
         for root, (place, value) in zip(numbers(len(events)), events, strict=True):
-            acknowledger.emitted(root, place, now_s)
+            acknowledger.track(root, place, now_s)
             rows.append((root, place, value))
         for report in _reports(settings, spark, rows) if rows else ():
-            if (ended := acknowledger.reported(report)) is not None:
+            if (ended := acknowledger.take_report(report)) is not None:
                 place, successful = ended
-                (buffer.acknowledged if successful else buffer.failed)(place)
-        for place in acknowledger.timed_out(time.monotonic()):
-            buffer.failed(place)
-        topic.commit(dict(buffer.committed()))
+                (buffer.acknowledge if successful else buffer.keep_failed)(place)
+        for place in acknowledger.time_out(time.monotonic()):
+            buffer.keep_failed(place)
+        topic.commit(dict(buffer.offsets_to_commit()))
         if events:
             announce(
                 "epoch",
@@ -165,7 +165,7 @@ def _reports(
 ) -> Iterator[Report]:
     """Run the components over a round. A job that fails as a whole has reported nothing: all of it times out."""
     try:
-        found = plan(settings, transactions(_given_out(settings, spark, rows))).toArrow()
+        found = plan(settings, transactions(_give_out(settings, spark, rows))).toArrow()
     except PySparkException as error:
         announce("round_failed", says=str(error).splitlines()[0][:300])
         return
@@ -173,7 +173,7 @@ def _reports(
         yield Report(root, xor, failed)
 
 
-def _given_out(settings: UsageSettings, spark: SparkSession, rows: list[tuple[int, Place, bytes | None]]) -> DataFrame:
+def _give_out(settings: UsageSettings, spark: SparkSession, rows: list[tuple[int, Place, bytes | None]]) -> DataFrame:
     """Return a round as a frame: a partition of the topic is one task's, in the order of its offsets.
 
     Without a shuffle: for a lost one Spark would repeat tasks as if for the first time.
@@ -205,13 +205,15 @@ def _analyzer(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Ite
     # Not even read: where a task is repeated, its events are the acknowledger's.
     if not repeated(TaskContext.get()):
         for batch in batches:
-            yield from as_batches(analyzed(pa.Table.from_batches([batch]), _store(settings)))
+            yield from as_batches(analyze(pa.Table.from_batches([batch]), _store(settings)))
 
 
 def _counter(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield from as_batches(counted(pa.Table.from_batches([batch]), _store(settings), settings.window_ms, told))
+        yield from as_batches(
+            count_rows(pa.Table.from_batches([batch]), _store(settings), settings.window_ms, announce_portion)
+        )
 
 
 def _store(settings: UsageSettings) -> ResultStore:
-    return shared(settings.database, settings.pipeline)
+    return shared_store(settings.database, settings.pipeline)

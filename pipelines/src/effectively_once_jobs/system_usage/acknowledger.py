@@ -57,7 +57,7 @@ class Acknowledger(Generic[Event]):
         """How many are under way."""
         return len(self._tracked)
 
-    def emitted(self, root: int, event: Event, now_s: float) -> None:
+    def track(self, root: int, event: Event, now_s: float) -> None:
         """Track an event that the source emits as the tuple `root`; a replay gets another number.
 
         Raises:
@@ -68,7 +68,7 @@ class Acknowledger(Generic[Event]):
             raise ValueError(f"tuple {root} cannot be tracked: its number is 0 or taken")
         self._tracked[root] = _Tracked(event, root, now_s + self._time_out_s)
 
-    def reported(self, report: Report) -> tuple[Event, bool] | None:
+    def take_report(self, report: Report) -> tuple[Event, bool] | None:
         """Take a report in.
 
         Returns:
@@ -88,7 +88,7 @@ class Acknowledger(Generic[Event]):
         del self._tracked[report.root]
         return tracked.event, True
 
-    def timed_out(self, now_s: float) -> list[Event]:
+    def time_out(self, now_s: float) -> list[Event]:
         """Give up the events whose time is over, and return them, the oldest first."""
         found = []
         while self._tracked:

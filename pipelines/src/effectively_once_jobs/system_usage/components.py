@@ -49,7 +49,7 @@ def reports(roots: list[int], xors: list[int], *, failed: bool = False) -> pa.Ta
     return pa.table({name: rows.get(name, nothing) for name in TUPLES.names}, schema=TUPLES)
 
 
-def analyzed(rows: pa.Table, store: ResultStore, fresh: Numbers = numbers) -> Iterator[pa.Table]:
+def analyze(rows: pa.Table, store: ResultStore, fresh: Numbers = numbers) -> Iterator[pa.Table]:
     """Look up what came as transactions; every tuple that came in is reported, and those emitted are given beside.
 
     Args:
@@ -76,7 +76,7 @@ def analyzed(rows: pa.Table, store: ResultStore, fresh: Numbers = numbers) -> It
         yield table.append_column("report", nothing).select(TUPLES.names).cast(TUPLES)
 
 
-def counted(
+def count_rows(
     rows: pa.Table, store: ResultStore, window_ms: int, told: Callable[[int], None] = lambda _: None
 ) -> Iterator[pa.Table]:
     """Count what was looked up; passes reports on, and reports every tuple."""

@@ -23,10 +23,10 @@ from effectively_once.ledger.objects import Delete, Put, Written
 from effectively_once.progress import announce
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.store.object_store import S3ObjectStore
-from effectively_once_jobs.system_usage.look_up import told
+from effectively_once_jobs.system_usage.look_up import announce_portion
 from effectively_once_jobs.system_usage.settings import AT_MOST_ONCE, CHECKPOINTED, UsageSettings
 from effectively_once_jobs.system_usage.snapshots import Snapshots, Totals
-from effectively_once_jobs.system_usage.store import LookUpError, shared
+from effectively_once_jobs.system_usage.store import LookUpError, shared_store
 from effectively_once_jobs.system_usage.transform import transactions
 from effectively_once_jobs.system_usage.usage import portions, with_answers
 
@@ -49,8 +49,8 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")
-        if settings.semantics != AT_MOST_ONCE or begun(store, settings.pipeline, number):
-            done = processed(settings, batch)
+        if settings.semantics != AT_MOST_ONCE or note_begun(store, settings.pipeline, number):
+            done = process(settings, batch)
             # A snapshot that a driver left just before it died holds this batch already.
             if settings.semantics == CHECKPOINTED and number > restored:
                 totals.add(*done)
@@ -62,18 +62,18 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
     return query.queryName(settings.pipeline).start()
 
 
-def processed(settings: UsageSettings, batch: DataFrame) -> tuple[int, int]:
+def process(settings: UsageSettings, batch: DataFrame) -> tuple[int, int]:
     """Process a batch; transactions and frauds, of each task those of the attempt that succeeded.
 
     What other attempts did is outside of Spark. By Arrow: that ends with a word on how many parts there were. Rows that
     are collected end wherever the JVM's socket does, and a snapshot of some tasks would stay.
     """
-    done = batch.mapInArrow(partial(counted, settings), DONE).toArrow()
+    done = batch.mapInArrow(partial(count_rows, settings), DONE).toArrow()
     transactions, frauds = (sum(done[name].to_pylist()) for name in ("transactions", "frauds"))
     return transactions, frauds
 
 
-def begun(store: S3ObjectStore, pipeline: str, number: int) -> bool:
+def note_begun(store: S3ObjectStore, pipeline: str, number: int) -> bool:
     """Note that a batch is begun; False where a driver has noted it before.
 
     An answer that got lost counts as noted by another: at most once rather loses a batch than counts it twice.
@@ -84,7 +84,7 @@ def begun(store: S3ObjectStore, pipeline: str, number: int) -> bool:
     return isinstance(written, Written)
 
 
-def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def count_rows(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Look up and count the rows of one partition of a batch, portion by portion.
 
     Raises:
@@ -94,7 +94,7 @@ def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Itera
     once = settings.semantics == AT_MOST_ONCE
     if once and repeated(TaskContext.get()):
         return
-    store = shared(settings.database, settings.pipeline)
+    store = shared_store(settings.database, settings.pipeline)
     transactions = frauds = 0
     for batch in batches:
         for portion in portions(pa.Table.from_batches([batch])):
@@ -107,7 +107,7 @@ def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Itera
             else:
                 transactions += answered.num_rows
                 frauds += sum(answered["fraud"].to_pylist())
-            told(portion.num_rows)
+            announce_portion(portion.num_rows)
     yield pa.RecordBatch.from_pydict({"transactions": [transactions], "frauds": [frauds]})
 
 

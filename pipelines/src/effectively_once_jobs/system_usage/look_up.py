@@ -9,20 +9,20 @@ import pyarrow as pa
 from effectively_once import points
 from effectively_once.errors import SettingsError
 from effectively_once.progress import announce
-from effectively_once_jobs.system_usage.store import shared
+from effectively_once_jobs.system_usage.store import shared_store
 from effectively_once_jobs.system_usage.usage import portions, with_answers
 
 LOOKED_UP = "looked_up"
 """What every semantics announces after a portion: it was looked up, and counted where that is done at once."""
 
 
-def told(rows: int) -> None:
+def announce_portion(rows: int) -> None:
     """Tell observers that a portion of so many rows is done with; a test may hold the process here."""
     announce(LOOKED_UP, pid=os.getpid(), rows=rows)
     points.reach(LOOKED_UP)
 
 
-def looked_up(database: str | None, pipeline: str, rows: pa.Table) -> pa.Table:
+def look_up_rows(database: str | None, pipeline: str, rows: pa.Table) -> pa.Table:
     """Look up the accepted rows of a shard; returns the column `fraud` (0 or 1).
 
     Raises:
@@ -36,8 +36,8 @@ def looked_up(database: str | None, pipeline: str, rows: pa.Table) -> pa.Table:
             "job effectively_once_jobs.system_usage",
             "Run it as `python -m effectively_once_jobs.system_usage SETTINGS.json`, with `database` set.",
         )
-    store, found = shared(database, pipeline), []
+    store, found = shared_store(database, pipeline), []
     for portion in portions(rows):
         found.append(with_answers(portion, store.frauds(portion["id"].to_pylist())).select(["fraud"]))
-        told(portion.num_rows)
+        announce_portion(portion.num_rows)
     return pa.concat_tables(found).combine_chunks()

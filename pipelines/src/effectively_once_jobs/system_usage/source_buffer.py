@@ -33,7 +33,7 @@ class SourceBuffer(Generic[Content]):
         """How many are not acknowledged."""
         return sum(map(len, self._kept.values()))
 
-    def arrived(self, place: Place, content: Content) -> None:
+    def take_in(self, place: Place, content: Content) -> None:
         """Take in an event. Raises ValueError for an offset that is not beyond those of before."""
         partition, offset = place
         if offset < self.next_offsets.get(partition, 0):
@@ -42,7 +42,7 @@ class SourceBuffer(Generic[Content]):
         self._new[place] = None
         self.next_offsets[partition] = offset + 1
 
-    def given_out(self, most: int) -> list[tuple[Place, Content]]:
+    def give_out(self, most: int) -> list[tuple[Place, Content]]:
         """Give out events that are not under way: failed ones, the first to fail first, then new ones."""
         found: list[Place] = []
         for waiting in (self._failed, self._new):
@@ -52,17 +52,17 @@ class SourceBuffer(Generic[Content]):
                 self.replayed += waiting is self._failed
         return [(place, self._kept[place[0]][place[1]]) for place in found]
 
-    def acknowledged(self, place: Place) -> None:
+    def acknowledge(self, place: Place) -> None:
         """Forget an event that has come through. One that is not here is done with already."""
         self._kept.get(place[0], OrderedDict()).pop(place[1], None)
         self._failed.pop(place, None)
 
-    def failed(self, place: Place) -> None:
+    def keep_failed(self, place: Place) -> None:
         """Keep an event for a replay."""
         if place[1] in self._kept.get(place[0], {}):
             self._failed[place] = None
 
-    def committed(self) -> Mapping[int, int]:
+    def offsets_to_commit(self) -> Mapping[int, int]:
         """Where a successor has to begin: by partition, the lowest offset that is not acknowledged."""
         return {
             partition: next(iter(self._kept.get(partition) or ()), end) for partition, end in self.next_offsets.items()

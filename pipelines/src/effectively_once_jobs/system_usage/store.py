@@ -16,7 +16,7 @@ from psycopg import sql
 
 from effectively_once.errors import PipelineError
 from effectively_once.sinks.database import DatabaseAddress, Session, connect
-from effectively_once_jobs.system_usage.usage import COUNTED, USAGE, added, as_rows
+from effectively_once_jobs.system_usage.usage import COUNTED, USAGE, add_up, as_rows
 
 SCHEMA = """
 CREATE SCHEMA IF NOT EXISTS system_usage;
@@ -77,7 +77,7 @@ class ResultStore:
         try:
             row = self._open().execute(_LOOK_UP, [self._who, ids]).fetchone()
         except (psycopg.Error, PipelineError) as error:
-            self._given_up(error)
+            self._give_up(error)
             raise LookUpError(str(error).splitlines()[0]) from error
         return dict((row and row[0]) or {})
 
@@ -91,9 +91,9 @@ class ResultStore:
         try:
             with self._open().transaction():
                 self._insert("counted", COUNTED, as_rows(rows))
-                self._insert("usage", USAGE, [value for row in added(rows, window_ms) for value in row])
+                self._insert("usage", USAGE, [value for row in add_up(rows, window_ms) for value in row])
         except (psycopg.Error, PipelineError) as error:
-            self._given_up(error)
+            self._give_up(error)
             raise LookUpError(str(error).splitlines()[0]) from error
 
     def _insert(self, table: str, columns: tuple[str, ...], values: list[Any]) -> None:
@@ -112,7 +112,7 @@ class ResultStore:
             self._session = connect(self._address, f"system_usage {self._who}")
         return self._session
 
-    def _given_up(self, error: Exception) -> None:
+    def _give_up(self, error: Exception) -> None:
         """Forget a session that is broken; one in which a statement failed is as good as before."""
         if self._session is not None and (self._session.closed or isinstance(error, psycopg.OperationalError)):
             self._session.close()
@@ -120,6 +120,6 @@ class ResultStore:
 
 
 @lru_cache(maxsize=2)
-def shared(database: str, who: str) -> ResultStore:
+def shared_store(database: str, who: str) -> ResultStore:
     """Return this process's session: a Python worker takes one task after the other."""
     return ResultStore(database, who)

@@ -30,7 +30,7 @@ def with_answers(rows: pa.Table, frauds: Mapping[str, bool]) -> pa.Table:
     return rows.append_column("fraud", pa.array(found, pa.int64()))
 
 
-def added(rows: pa.Table, window_ms: int) -> list[tuple[str, int, int, int]]:
+def add_up(rows: pa.Table, window_ms: int) -> list[tuple[str, int, int, int]]:
     """Return what rows with answers add to both counts: a tuple of the columns `USAGE` for each system and window."""
     times = rows["event_time_ms"]
     # Whole numbers divide towards zero, and times are from 0 on.

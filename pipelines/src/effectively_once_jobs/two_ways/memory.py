@@ -15,7 +15,7 @@ import pyarrow as pa
 from effectively_once.errors import CheckpointError
 from effectively_once.state.catalog.catalog import SCHEMA, Catalog
 from effectively_once.state.lateness import Windows
-from effectively_once_jobs.two_ways.running import Kept, Record, passed_on
+from effectively_once_jobs.two_ways.running import Kept, Record, pass_on
 
 WINDOWS = Windows(length_ms=600_000, lateness_ms=600_000)
 """Of the catalog: how finely ids could be forgotten. Nothing here tells it a watermark, so none is."""
@@ -34,13 +34,13 @@ class Delta:
     ids: tuple[tuple[str, int], ...]
     users: dict[str, Kept]
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Content of an object; the same for the same delta."""
         return json.dumps({"ids": self.ids, "users": self.users}, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
-    def decoded(cls, body: bytes, where: str) -> Delta:
-        """Read what `encoded` wrote.
+    def decode(cls, body: bytes, where: str) -> Delta:
+        """Read what `encode` wrote.
 
         Raises:
             CheckpointError: it is none.
@@ -79,9 +79,9 @@ class Memory:
         flags = self._catalog.decide(pa.array([record.id for record in records], pa.string()))
         return [record for record, new in zip(records, flags, strict=True) if new]
 
-    def taken(self, records: Sequence[Record]) -> tuple[list[Record], Delta]:
+    def take(self, records: Sequence[Record]) -> tuple[list[Record], Delta]:
         """Run the operator over new records: what it passes on, and what is to be remembered. Nothing changes yet."""
-        found, users = passed_on(records, self._users)
+        found, users = pass_on(records, self._users)
         return found, Delta(tuple((record.id, record.event_time_ms) for record in records), users)
 
     def fold(self, delta: Delta) -> None:

@@ -52,7 +52,7 @@ class Notes:
             )
         names = [self._name("whole", self._whole)] if wholes else []
         for name in (*names, *(self._name("notes", number) for number in behind)):
-            memory.fold(Delta.decoded(run(body_of(name), self._store) or b"", name))
+            memory.fold(Delta.decode(run(body_of(name), self._store) or b"", name))
         self._next = max([self._whole, *behind]) + 1
         return len(names) + len(behind)
 
@@ -63,7 +63,7 @@ class Notes:
             StaleDriverError: another process has noted a turn of this number: it runs the same operator.
 
         """
-        name, body = self._name("notes", self._next), delta.encoded()
+        name, body = self._name("notes", self._next), delta.encode()
         if run(create_once(name, body), self._store) != body:
             raise StaleDriverError(
                 "another process runs this operator", name, "Look which one is to run, and end the other."
@@ -75,7 +75,7 @@ class Notes:
         last = self._next - 1
         if last - self._whole < EVERY:
             return
-        run(create_once(self._name("whole", last), memory.whole().encoded()), self._store)
+        run(create_once(self._name("whole", last), memory.whole().encode()), self._store)
         for number in range(self._whole + 1, last + 1):
             self._store.answer(Delete(self._name("notes", number)))
         if self._whole >= 0:

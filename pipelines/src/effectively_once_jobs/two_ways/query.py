@@ -25,10 +25,10 @@ from effectively_once.epoch import whole_input
 from effectively_once.epoch.rows import by_key
 from effectively_once.progress import announce
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once_jobs.two_ways.running import NOTHING, Kept, Record, advanced
+from effectively_once_jobs.two_ways.running import NOTHING, Kept, Record, advance
 from effectively_once_jobs.two_ways.settings import WaySettings
 from effectively_once_jobs.two_ways.stage import TAKEN
-from effectively_once_jobs.two_ways.table import shared
+from effectively_once_jobs.two_ways.table import shared_table
 
 ROWS = "id string, user string, event_time_ms long, amount long, place long"
 STATE = "count long, total long"
@@ -41,7 +41,7 @@ def start(settings: WaySettings, spark: SparkSession) -> StreamingQuery:
         spark.conf.set(name, value)
     source = KafkaSource(settings)
     stream = source.stream(spark, {settings.topic: source.first_offsets()})
-    table = partial(_written, settings.database, settings.pipeline)
+    table = partial(_write, settings.database, settings.pipeline)
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")
@@ -50,7 +50,7 @@ def start(settings: WaySettings, spark: SparkSession) -> StreamingQuery:
         number_written = sum(row.rows for row in whole.mapInArrow(table, WRITTEN).collect())
         announce("epoch", epoch=number, state="published", rows=number_written)
 
-    writer = chained(records(stream), settings.operators).writeStream.foreachBatch(publish)
+    writer = chain(records(stream), settings.operators).writeStream.foreachBatch(publish)
     folder = f"s3://{settings.s3_bucket}/{settings.pipeline}/checkpoint"
     return writer.option("checkpointLocation", folder).queryName(settings.pipeline).start()
 
@@ -68,7 +68,7 @@ def records(stream: DataFrame) -> DataFrame:
     )
 
 
-def chained(rows: DataFrame, operators: int) -> DataFrame:
+def chain(rows: DataFrame, operators: int) -> DataFrame:
     """Put operators one behind the other, each with a state and a shuffle of its own.
 
     `applyInPandasWithState` cannot be behind another one (Spark 4.2 refuses the plan); this one can.
@@ -104,7 +104,7 @@ class Operator(StatefulProcessor):  # type: ignore[misc]  # pyspark tells no typ
         kept: Kept = tuple(self._state.get()) if self._state.exists() else NOTHING
         amounts = []
         for amount in frame["amount"]:
-            kept, passed_on = advanced(kept, int(amount))
+            kept, passed_on = advance(kept, int(amount))
             amounts.append(passed_on)
         self._state.update(kept)
         yield frame.assign(amount=amounts)
@@ -113,10 +113,10 @@ class Operator(StatefulProcessor):  # type: ignore[misc]  # pyspark tells no typ
         """Nothing to close."""
 
 
-def _written(database: str, pipeline: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write(database: str, pipeline: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write one partition's part of a batch."""
     whole = whole_input.require(batches, (), f"pipeline {pipeline}, table of results")
     records_ = [Record(*(row[name] for name in Record.__slots__)) for batch in whole for row in batch.to_pylist()]
     if records_:
-        shared(database, pipeline).write(records_)
+        shared_table(database, pipeline).write(records_)
     yield pa.RecordBatch.from_pydict({"rows": [len(records_)]})

@@ -35,30 +35,30 @@ class Record:
     event_time_ms: int
     amount: int
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Value of a record of a topic between operators."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
-    def decoded(cls, value: bytes) -> Record:
-        """Read what `encoded` wrote, or the sender: there the amount is the text of the payload."""
+    def decode(cls, value: bytes) -> Record:
+        """Read what `encode` wrote, or the sender: there the amount is the text of the payload."""
         row = json.loads(value)
         amount = row["amount"] if "amount" in row else int(row["payload"])
         return cls(row["id"], row["user"], row["event_time_ms"], amount)
 
 
-def advanced(kept: Kept, amount: int) -> tuple[Kept, int]:
+def advance(kept: Kept, amount: int) -> tuple[Kept, int]:
     """Count a record of a user: what is kept now, and the amount that is passed on."""
     count, total = kept[0] + 1, (kept[1] + amount) % MODULUS
     return (count, total), (amount + total + count) % MODULUS
 
 
-def passed_on(records: Iterable[Record], kept: Mapping[str, Kept]) -> tuple[list[Record], dict[str, Kept]]:
+def pass_on(records: Iterable[Record], kept: Mapping[str, Kept]) -> tuple[list[Record], dict[str, Kept]]:
     """Take records in their order: what is passed on, and what is kept now of the users among them."""
     changed: dict[str, Kept] = {}
     found = []
     for record in records:
         before = changed.get(record.user, kept.get(record.user, NOTHING))
-        changed[record.user], amount = advanced(before, record.amount)
+        changed[record.user], amount = advance(before, record.amount)
         found.append(replace(record, amount=amount))
     return found, changed

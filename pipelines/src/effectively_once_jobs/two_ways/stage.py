@@ -78,7 +78,7 @@ class Stage:
         copies = len(records) - len(new)
         self.at(TAKEN, len(new), copies)
         if new:
-            found, delta = self.memory.taken(new)
+            found, delta = self.memory.take(new)
             self.pass_on(found)
             self.at(PASSED_ON, len(new), copies)
             self.notes.keep(delta)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from psycopg import sql
 
-from effectively_once.sinks.database import DatabaseAddress, Session, connect, naming
+from effectively_once.sinks.database import DatabaseAddress, Session, connect, name_failures
 from effectively_once_jobs.two_ways.running import Record
 
 SCHEMA = """
@@ -52,7 +52,7 @@ class ResultTable:
 
         """
         statement = sql.SQL(_UPSERT).format(pipeline=sql.Identifier(self._pipeline))
-        with naming(self._address.url), self._open().transaction() as transaction:
+        with name_failures(self._address.url), self._open().transaction() as transaction:
             for some in _each_once(records):
                 columns = [[getattr(one, name) for one in some] for name in ("id", "user", "amount")]
                 transaction.connection.execute(statement, columns)
@@ -75,6 +75,6 @@ def _each_once(records: Sequence[Record]) -> list[list[Record]]:
 
 
 @lru_cache(maxsize=2)
-def shared(database: str, pipeline: str) -> ResultTable:
+def shared_table(database: str, pipeline: str) -> ResultTable:
     """Return this process's session: a Python worker takes one task after the other."""
     return ResultTable(database, pipeline)

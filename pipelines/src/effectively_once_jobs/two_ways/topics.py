@@ -65,7 +65,7 @@ class Input:
         found = [message for message in self._consumer.consume(self._rows_max, self._turn_s) if self._whole(message)]
         for message in found:
             self._ends[message.partition()] = message.offset() + 1
-        return [Record.decoded(message.value()) for message in found]
+        return [Record.decode(message.value()) for message in found]
 
     def commit(self) -> None:
         """See Source."""
@@ -109,13 +109,13 @@ class Output:
         """
         refused: list[str] = []
 
-        def delivered(error: object, _: Message) -> None:
+        def take_delivery(error: object, _: Message) -> None:
             if error is not None:
                 refused.append(str(error))
 
         for record in records:
             where = crc32(record.user.encode()) % self._partitions
-            self._producer.produce(self._topic, record.encoded(), record.user.encode(), where, on_delivery=delivered)
+            self._producer.produce(self._topic, record.encode(), record.user.encode(), where, on_delivery=take_delivery)
             self._producer.poll(0)
         if self._producer.flush(ANSWER_S) or refused:
             raise UnreachableError(

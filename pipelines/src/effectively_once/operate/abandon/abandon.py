@@ -9,7 +9,7 @@ from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.operate.abandon.abandonment import Abandonment, kinds, published_to, refuse_missing_sinks
+from effectively_once.operate.abandon.abandonment import Abandonment, count_shards, kinds, refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job
 from effectively_once.sources.kafka import KafkaSource
@@ -63,7 +63,7 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
         tuple(shards(job)),
         tuple(files(job, store, layout)),
         kinds(job.pipeline),
-        published_to(job.pipeline, settings.shards),
+        count_shards(job.pipeline, settings.shards),
         say,
     )
     made.refuse_what_is_visible(declared)

@@ -183,7 +183,7 @@ class Abandonment:
         every: list[Shard | Files] = [*self.shards, *self.files]
         for each in every:
             self._publish_nothing(each, declared.epoch, held)
-        record = recorded(declared, held.head.generation, self.sinks, self.kinds)
+        record = make_record(declared, held.head.generation, self.sinks, self.kinds)
         run(chain.record(self.layout, held, record), self.store)
 
     def _refuse(self, visible: list[str], declared: Declaration) -> None:
@@ -230,7 +230,7 @@ class Abandonment:
             )
 
 
-def recorded(declared: Declaration, generation: int, sinks: Mapping[str, int], kinds: Sequence[str]) -> EpochRecord:
+def make_record(declared: Declaration, generation: int, sinks: Mapping[str, int], kinds: Sequence[str]) -> EpochRecord:
     """Return the record of an abandoned epoch: that of any epoch without rows, with empty deltas, as merging counts."""
     of_shards = dict.fromkeys(map(str, range(declared.shards)), Delta())
     return EpochRecord(
@@ -250,7 +250,7 @@ def kinds(pipeline: Pipeline) -> list[str]:
     return [*([catalog.KIND] if pipeline.ids == "attached" else []), *(each.name for each in pipeline.windows)]
 
 
-def published_to(pipeline: Pipeline, number: int) -> dict[str, int]:
+def count_shards(pipeline: Pipeline, number: int) -> dict[str, int]:
     """How many shards of each sink an epoch's record names; those of a sink on the object store count as one."""
     files = dict.fromkeys(pipeline.file_sinks, 1)
     return {**dict.fromkeys((*pipeline.kafka_sinks, *pipeline.tables), number), **files}
@@ -263,7 +263,7 @@ def refuse_missing_sinks(head: Head, pipeline: Pipeline, todo: str) -> None:
         SinkError: naming the sinks.
 
     """
-    known = published_to(pipeline, 1)
+    known = count_shards(pipeline, 1)
     missing = [name for name in (head.tail[-1].sinks if head.tail else ()) if name not in known]
     if missing:
         raise SinkError(

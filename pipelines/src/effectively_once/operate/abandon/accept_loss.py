@@ -14,7 +14,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
-from effectively_once.operate.abandon.abandonment import Abandonment, kinds, published_to, refuse_missing_sinks
+from effectively_once.operate.abandon.abandonment import Abandonment, count_shards, kinds, refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job
 from effectively_once.sources import retained
@@ -67,9 +67,9 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
         raise ControlError("no epoch has read anything", layout.head, "Start the pipeline: it begins at what is there.")
     first = {settings.topic: source.first_offsets()}
     begun = head.declared is not None and head.declared.lost is not None
-    lost = _lost(head, first)
+    lost = _find_lost(head, first)
     if not lost and not begun:
-        _nothing_left(head, say)
+        _end_without_loss(head, say)
         return
     preflight.accept(head, topic_ids, head.declared.wheel_digest if head.declared else "")
     refuse_missing_sinks(head, job.pipeline, "Accept the loss")
@@ -83,7 +83,7 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
         tuple(shards(job)),
         tuple(files(job, store, layout)),
         kinds(job.pipeline),
-        published_to(job.pipeline, settings.shards),
+        count_shards(job.pipeline, settings.shards),
         say,
     )
     _abandonable(made, head, say)
@@ -101,7 +101,7 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
     say(f"epoch {last} records the loss; the next driver begins behind it")
 
 
-def _lost(head: Head, first: dict[str, dict[str, int]]) -> Ranges:
+def _find_lost(head: Head, first: dict[str, dict[str, int]]) -> Ranges:
     """Return what no epoch will ever have read; empty where an epoch has to be finished first, and can be.
 
     Raises:
@@ -109,16 +109,16 @@ def _lost(head: Head, first: dict[str, dict[str, int]]) -> Ranges:
 
     """
     due = due_epoch.due(head)
-    unread = retained.gone(head, first)
+    unread = retained.find_gone(head, first)
     if due is None or (due.is_abandoned and not due.leaves_again):
         return unread
     if (due.repairs is not None or due.leaves_again) and unread:
         raise retained.refusal(unread, due)
     # Without the declared epoch the chain ends where that one begins.
-    return retained.gone(head.model_copy(update={"declared": interventions.nothing(due)}), first) if unread else {}
+    return retained.find_gone(head.model_copy(update={"declared": interventions.nothing(due)}), first) if unread else {}
 
 
-def _nothing_left(head: Head, say: Say) -> None:
+def _end_without_loss(head: Head, say: Say) -> None:
     last = head.tail[-1] if head.tail else None
     if head.declared is None and last is not None and last.lost is not None:
         say(f"epoch {last.epoch} records the loss of {last.lost.count:,} offsets; nothing is left to do")

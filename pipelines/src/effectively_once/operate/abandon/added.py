@@ -15,7 +15,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.operate.abandon.abandonment import Files, published_to
+from effectively_once.operate.abandon.abandonment import Files, count_shards
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job
 
@@ -68,7 +68,7 @@ def new(head: Head | None, job: Job) -> list[str]:
     """Names of the sinks that the last recorded epoch was not published to; none before the first one."""
     if head is None or not head.tail:
         return []
-    return [name for name in published_to(job.pipeline, 1) if name not in head.tail[-1].sinks]
+    return [name for name in count_shards(job.pipeline, 1) if name not in head.tail[-1].sinks]
 
 
 def _without(added: list[str], layout: Layout) -> SinkError:

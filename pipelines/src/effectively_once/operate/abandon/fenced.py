@@ -21,7 +21,7 @@ from effectively_once.pipeline.job import Job
 from effectively_once.sinks import postgres
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_rows import read_rows
-from effectively_once.sinks.kafka_shard import Row, ShardAddress, seen_mark
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.publish import Mark, Published
@@ -72,7 +72,7 @@ class _Messages(_Fencing[Sequence[Row]], ShardSink):
 
     def mark(self) -> Mark | None:
         """See Shard."""
-        return seen_mark(self.address)
+        return read_seen_mark(self.address)
 
     @property
     def place(self) -> tuple[str, int]:

@@ -60,10 +60,10 @@ class Mending:
             ControlError: nothing of it is visible or decided.
 
         """
-        found = self._seen(declared, lambda shard: shard.mark())
+        found = self._look(declared, lambda shard: shard.mark())
         for seen in found:
             self.say(seen.line())
-        return list(self._finished(declared, found))
+        return list(self._find_finished(declared, found))
 
     def carry_out(
         self, declared: Declaration, wheel_digest: str, runtime: Mapping[str, str] = pinned_version.UNKNOWN
@@ -88,11 +88,11 @@ class Mending:
         held = run(chain.take_over(self.layout, self.owner, {}, accept), self.store)
         generation = held.head.generation
         # Whoever had a transaction open has it ended, so what is seen now is all that will be.
-        found = self._seen(declared, lambda shard: shard.fence(generation))
-        finished = self._finished(declared, found)
+        found = self._look(declared, lambda shard: shard.fence(generation))
+        finished = self._find_finished(declared, found)
         shown = {
             str(shard): as_shown.write(
-                self.store, self.layout.shown(epoch, shard, generation), each.coordinates, each.ids
+                self.store, self.layout.shown_rows(epoch, shard, generation), each.coordinates, each.ids
             )
             for shard, each in finished.items()
         }
@@ -101,14 +101,14 @@ class Mending:
         # Nothing is deleted: this process may have slept, and a driver finished the epoch with what was decided before.
         run(interventions.finish_as_shown(self.layout, held, shown, wheel_digest, runtime), self.store)
 
-    def _finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
+    def _find_finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
         if not any(seen.marks or seen.decided or self._is_recorded(declared, seen.shard) for seen in found):
             raise ControlError(
                 f"no shard shows or has decided on rows of epoch {declared.epoch}",
                 self.layout.head,
                 "There is nothing to repair: start the pipeline, or `effectively-once abandon` it.",
             )
-        finished = ((seen.shard, seen.finished(declared)) for seen in found)
+        finished = ((seen.shard, seen.find_finished(declared)) for seen in found)
         return {shard: each for shard, each in finished if each is not None}
 
     def _visible(
@@ -129,7 +129,7 @@ class Mending:
                 kept.append(refusals.STEP)
             for name in kept:
                 of_shard = name, epoch, shard
-                yield self.layout.recorded(*of_shard, before), self.layout.recorded(*of_shard, generation)
+                yield self.layout.step_record(*of_shard, before), self.layout.step_record(*of_shard, generation)
 
     def _copy(self, before: str, after: str) -> None:
         body = run(body_of(before), self.store)
@@ -137,7 +137,7 @@ class Mending:
         if body is not None:
             run(create_once(after, body), self.store)
 
-    def _seen(self, declared: Declaration, mark_of: Callable[[ShownShard], Mark | None]) -> list[Seen]:
+    def _look(self, declared: Declaration, mark_of: Callable[[ShownShard], Mark | None]) -> list[Seen]:
         epoch, first = declared.epoch, first_step(self.pipeline)
         marks: dict[int, dict[str, tuple[Mark, VisibleRows]]] = {number: {} for number in range(declared.shards)}
         for shard in self.shards:
@@ -148,20 +148,20 @@ class Mending:
         shown = ((str(each), each.generation(epoch)) for each in self.files if each.name in rows)
         files = {name: generation for name, generation in shown if generation is not None}
         seen = [Seen(number, marks[number], files=files) for number in marks]
-        return [replace(each, decided=self._decided(declared, each)) for each in seen]
+        return [replace(each, decided=self._read_decided(declared, each)) for each in seen]
 
-    def _decided(self, declared: Declaration, seen: Seen) -> Delta | None:
+    def _read_decided(self, declared: Declaration, seen: Seen) -> Delta | None:
         if self.pipeline.ids != "attached":
             return None
         log = ShardDeltas(
             self.store, self.layout, catalog.KIND, seen.shard, catalog.canonical, anew=seen.decides(declared)
         )
-        return log.created(declared.epoch)
+        return log.read_created(declared.epoch)
 
     def _is_recorded(self, declared: Declaration, shard: int) -> bool:
         if self.pipeline.recorded is None:
             return False
-        key = self.layout.recorded(self.pipeline.recorded.name, declared.epoch, shard, declared.decides)
+        key = self.layout.step_record(self.pipeline.recorded.name, declared.epoch, shard, declared.decides)
         return run(body_of(key), self.store) is not None
 
 

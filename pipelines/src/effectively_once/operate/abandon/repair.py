@@ -56,10 +56,10 @@ def repair(
     head = run(chain.there(layout), store)
     if head is not None and _is_done(head, say):
         return
-    declared = _declared(head, layout)
-    assert head is not None  # noqa: S101 - `_declared` saw to it
+    declared = _require_declared(head, layout)
+    assert head is not None  # noqa: S101 - `_require_declared` saw to it
     preflight.accept(head, topic_ids, declared.wheel_digest)
-    preflight.retained(head)
+    preflight.refuse_lost_input(head)
     refuse_missing_sinks(head, job.pipeline, "Repair the epoch")
     preflight.marks(head)
     say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
@@ -113,7 +113,7 @@ def _is_done(head: Head, say: Say) -> bool:
     return due is not None or (last is not None and last.repairs is not None and not last.after)
 
 
-def _declared(head: Head | None, layout: Layout) -> Declaration:
+def _require_declared(head: Head | None, layout: Layout) -> Declaration:
     """Return the epoch to repair. Raises ControlError when there is none."""
     if head is None or head.declared is None:
         raise ControlError("no epoch is declared", layout.head, "There is nothing to repair: start the pipeline.")

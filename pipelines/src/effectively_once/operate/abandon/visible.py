@@ -117,9 +117,9 @@ class Seen:
         session, after which none before it publishes: what is there counts already as the declaration has it now.
         """
         generations = [*(mark.generation for mark, _ in self.accepted.values()), *self.files.values()]
-        return declared.decided(min(generations)) if generations else declared.decides
+        return declared.find_anew(min(generations)) if generations else declared.decides
 
-    def finished(self, declared: Declaration) -> Finished | None:
+    def find_finished(self, declared: Declaration) -> Finished | None:
         """Return what the shard is finished with; None where it shows nothing, and takes all of its input.
 
         Raises:
@@ -130,15 +130,15 @@ class Seen:
             return None
         numbers = {mark.rows for mark, _ in self.accepted.values()}
         if len(numbers) > 1:
-            raise self._refused(declared, "its sinks do not show the same rows")
+            raise self._mismatch_error(declared, "its sinks do not show the same rows")
         tables = [rows.sources for _, rows in self.accepted.values() if rows.sources is not None]
         # A table, messages that are columns, and files do not tell: then the ids that were decided do.
         ids = self.decided if not tables and not self.unseen else None
         if not tables and not self.unseen and (ids is None or self.leftover):
-            raise self._refused(declared, "nothing tells which rows of the input these are")
+            raise self._mismatch_error(declared, "nothing tells which rows of the input these are")
         dead = self.marks[DEAD_LETTER][1].sources if DEAD_LETTER in self.marks else COORDINATES.empty_table()
         if dead is None:
-            raise self._refused(declared, "its dead letters do not tell where they were read")
+            raise self._mismatch_error(declared, "its dead letters do not tell where they were read")
         together = pa.concat_tables([tables[0] if tables else COORDINATES.empty_table(), dead])
         self._refuse_what_is_not_of_it(together, declared)
         return Finished(together, ids)
@@ -146,12 +146,12 @@ class Seen:
     def _refuse_what_is_not_of_it(self, rows: pa.Table, declared: Declaration) -> None:
         outside = rows.num_rows - within(rows, declared.ranges)
         if outside:
-            raise self._refused(declared, f"{outside:,} rows were read outside of its ranges")
+            raise self._mismatch_error(declared, f"{outside:,} rows were read outside of its ranges")
         twice = rows.num_rows - pc.count_distinct(places(rows)).as_py()
         if twice:
-            raise self._refused(declared, f"{twice:,} rows are shown twice")
+            raise self._mismatch_error(declared, f"{twice:,} rows are shown twice")
 
-    def _refused(self, declared: Declaration, how: str) -> SinkError:
+    def _mismatch_error(self, declared: Declaration, how: str) -> SinkError:
         return SinkError(
             f"something else is visible of epoch {declared.epoch}: {how}",
             self.line(),

@@ -17,7 +17,7 @@ from typing import Protocol
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError
 from effectively_once.ledger import segments
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, ObjectStore, body_of, create_once, run
 from effectively_once.operate.backup import contents
@@ -25,7 +25,7 @@ from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupErro
 from effectively_once.operate.backup.contents import NamedObject
 from effectively_once.operate.backup.place import Place
 from effectively_once.sinks.manifest_span import allowed, bounds_of
-from effectively_once.sinks.reader import kept
+from effectively_once.sinks.reader import read_kept
 
 TRIES = 10
 """Heads in a row that may be overtaken by the floor. What was copied once is not copied again, so that two are rare."""
@@ -86,17 +86,17 @@ class Backup:
 
         """
         if run(body_of(MANIFEST), self._place) is not None:
-            raise self._taken(MANIFEST)
+            raise self._taken_error(MANIFEST)
         missing = ""
         for _ in range(TRIES):
             taken_ms = int(time.time() * 1000)
             body, head = self._head()
             try:
                 # First what is next to be collected.
-                names = self._recorded(head)
+                names = self._copy_recorded(head)
                 names |= self._copy_all(self._deltas(head))
                 listed = self._source.names(self._layout.letters)
-                names |= self._copy_all([*contents.refused(head, listed)])
+                names |= self._copy_all([*contents.list_refused(head, listed)])
                 names |= self._copy_all([*contents.segments(self._layout, head), *self._outputs(head, all_output)])
                 break
             except _MissingError as error:
@@ -122,19 +122,19 @@ class Backup:
             taken_ms=taken_ms,
             head=body.decode(),
             objects={name: self._copied[name] for name in sorted(names)},
-        ).digested()
+        ).add_digest()
         body = manifest.model_dump_json().encode()
         if run(create_once(MANIFEST, body), self._place) != body:
-            raise self._taken(MANIFEST)
+            raise self._taken_error(MANIFEST)
         return manifest
 
     def _head(self) -> tuple[bytes, Head]:
         found = self._source.answer(Get(self._layout.head))
         if not isinstance(found, Found):
             raise ChainError("there is no head", self._layout.head, "Check the names of pipeline and bucket.")
-        return found.body, decoded(found.body, self._layout.head)
+        return found.body, decode(found.body, self._layout.head)
 
-    def _recorded(self, head: Head) -> set[str]:
+    def _copy_recorded(self, head: Head) -> set[str]:
         """Copy what steps recorded for the declared epoch: sinks may show it, and nothing else gives it again (R4)."""
         if head.declared is None:
             return set()
@@ -142,7 +142,7 @@ class Backup:
         steps = [*self._steps, *([refusals.STEP] if head.declared.tried else [])]
         for step in steps:
             for shard in range(head.declared.shards):
-                key = self._layout.recorded(step, head.declared.epoch, shard, head.declared.decides)
+                key = self._layout.step_record(step, head.declared.epoch, shard, head.declared.decides)
                 body = run(body_of(key), self._source)
                 # A shard without rows has none, and one that is not there yet was not published either.
                 if body is not None:
@@ -155,14 +155,14 @@ class Backup:
 
     def _deltas(self, head: Head) -> list[NamedObject]:
         records = run(segments.history(self._layout, head, head.floor), self._source)
-        stored = (delta.stored(self._layout) for delta in contents.live_deltas(records, head.floor))
+        stored = (delta.named_object(self._layout) for delta in contents.live_deltas(records, head.floor))
         return [*(named for named in stored if named is not None), *contents.shown_rows(self._layout, head)]
 
     def _outputs(self, head: Head, all_output: bool) -> Iterator[NamedObject]:
         for sink in self._sinks:
             # The declared epoch is published again, from its pinned ranges, by whoever starts the restored chain.
             recorded = head.model_copy(update={"declared": None})
-            found = kept(self._source, self._layout, sink, recorded, 0 if all_output else head.floor)
+            found = read_kept(self._source, self._layout, sink, recorded, 0 if all_output else head.floor)
             if head.floor <= head.last_recorded and head.floor not in found.manifests:
                 raise _MissingError(self._layout.manifest(sink, head.floor))
             for epoch, key in found.keys.items():
@@ -213,8 +213,8 @@ class Backup:
 
     def _write(self, name: str, body: bytes) -> None:
         if run(create_once(name, body), self._place) != body:
-            raise self._taken(name)
+            raise self._taken_error(name)
         self._copied[name] = Copied(bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
 
-    def _taken(self, name: str) -> BackupError:
+    def _taken_error(self, name: str) -> BackupError:
         return BackupError("another backup is there", f"{self._place}, {name}", "Name an empty place.")

@@ -47,7 +47,7 @@ class BackupManifest(Record):
     objects: dict[str, Copied]
     digest: str = ""
 
-    def digested(self) -> BackupManifest:
+    def add_digest(self) -> BackupManifest:
         """Return it with the digest that its content has."""
         content = self.model_dump(exclude={"digest"})
         found = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -73,7 +73,7 @@ def manifest_of(place: Place) -> BackupManifest:
     except ValidationError as wrong:
         what = f"the manifest of the backup cannot be read: {wrong.errors()[0]['msg']}"
         raise BackupError(what, where, "Use another backup.") from wrong
-    if manifest != manifest.digested():
+    if manifest != manifest.add_digest():
         raise BackupError("the manifest of the backup is damaged", where, "Use another backup.")
     return manifest
 

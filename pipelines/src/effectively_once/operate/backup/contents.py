@@ -43,7 +43,7 @@ class LiveDelta:
     shard: int
     named: Named
 
-    def stored(self, layout: Layout) -> NamedObject | None:
+    def named_object(self, layout: Layout) -> NamedObject | None:
         """Return its object; None when it travels in its epoch's record."""
         key = self.named.key(layout, self.kind, self.shard)
         if key is None:
@@ -102,12 +102,14 @@ def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
             yield NamedObject(shown.key, check)
         if shown.ids is not None and pinned is not None and pinned.repairs is None:
             # Recorded it is a delta like any other.
-            stored = LiveDelta(catalog.KIND, int(shard), Named(pinned.epoch, shown.ids, pinned.decides)).stored(layout)
+            stored = LiveDelta(catalog.KIND, int(shard), Named(pinned.epoch, shown.ids, pinned.decides)).named_object(
+                layout
+            )
             if stored is not None:
                 yield stored
 
 
-def refused(head: Head, listed: Iterable[str]) -> Iterator[NamedObject]:
+def list_refused(head: Head, listed: Iterable[str]) -> Iterator[NamedObject]:
     """Yield the refused records of recorded epochs that are no part of their dead letter, of the names below `letters`.
 
     A listing finds them, as dead letters name them and no head does. Those of the declared epoch are put there again.
@@ -128,7 +130,7 @@ def outputs(kept: Kept) -> Iterator[NamedObject]:
     for epoch, manifest in kept.manifests.items():
         held.setdefault(kept.keys[epoch], {})[epoch] = manifest
     for key, manifests in held.items():
-        yield NamedObject(key, _holding(key, manifests))
+        yield NamedObject(key, _make_check(key, manifests))
     for epoch, manifest in kept.manifests.items():
         for name, number in files_of(manifest, kept.keys[epoch]).items():
 
@@ -138,7 +140,7 @@ def outputs(kept: Kept) -> Iterator[NamedObject]:
             yield NamedObject(name, check)
 
 
-def _holding(key: str, manifests: Mapping[int, Manifest]) -> Callable[[bytes], object]:
+def _make_check(key: str, manifests: Mapping[int, Manifest]) -> Callable[[bytes], object]:
     """A check that an object still holds these manifests: one beside a span may be another driver's (R9)."""
 
     def check(body: bytes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from effectively_once.errors import ChainError
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, create_once, run
 from effectively_once.operate.backup.backup import WORKERS, ListedStore
@@ -48,10 +48,10 @@ def restore(
             str(place),
             "Correct the settings: topics, marks and manifests carry the pipeline's name.",
         )
-    head = restored(manifest)
+    head = restored_head(manifest)
     accept(head)
     there = run(body_of(layout.head), target)
-    if there == head.encoded():
+    if there == head.encode():
         say("this backup is restored already; nothing was changed")
         return head
     if there is not None:
@@ -70,18 +70,18 @@ def restore(
         say("putting them back")
         for _ in pool.map(put, manifest.objects):
             pass
-    if run(create_once(layout.head, head.encoded()), target) != head.encoded():
+    if run(create_once(layout.head, head.encode()), target) != head.encode():
         raise _in_use(layout)
     return head
 
 
-def restored(manifest: BackupManifest) -> Head:
+def restored_head(manifest: BackupManifest) -> Head:
     """Return the head that a restore writes: of another owner than any before, so of an ETag that no driver holds.
 
     A driver that slept since the backup would otherwise go on with it, and without a start check. The sinks' topics may
     have been put back under other ids: those that the next start finds are taken.
     """
-    head = decoded(manifest.head.encode(), "head of the backup")
+    head = decode(manifest.head.encode(), "head of the backup")
     changed = {
         "owner": f"restored-{manifest.digest[:16]}",
         "generation": head.generation + GENERATIONS,

@@ -34,7 +34,7 @@ def make_bucket(client: Any, bucket: str, folder: str | None = None) -> None:
         if folder is not None:
             client.put_object(bucket, folder, io.BytesIO(b""), 0)
     except S3Error as error:
-        _refused(error, bucket)
+        _raise_refusal(error, bucket)
     except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
         raise NotYetError(without_query(error)[:300]) from error
 
@@ -48,7 +48,7 @@ def _make_unless_made(client: Any, bucket: str) -> None:
             raise
 
 
-def _refused(error: S3Error, bucket: str) -> NoReturn:
+def _raise_refusal(error: S3Error, bucket: str) -> NoReturn:
     if error.code in _DENIED:
         raise AccessError(
             f"the object store refuses: {error.code}", f"bucket {bucket}", f"Check {ACCESS_KEY} and {SECRET_KEY}."

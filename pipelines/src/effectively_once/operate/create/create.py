@@ -105,7 +105,7 @@ def create_needed(
         replace(topic, config=of_source) if topic.name == settings.topic else topic
         for topic in topics(_record_bytes(settings, needs, deadline_s))
     ]
-    wanted += _needed(broker, settings.topic, needs, source_partitions, deadline_s)
+    wanted += _list_needed(broker, settings.topic, needs, source_partitions, deadline_s)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
     make_schema(settings.database, needs, patience_s=deadline_s, say=say)
@@ -124,7 +124,7 @@ def _record_bytes(settings: PipelineSettings, needs: Needs, deadline_s: float) -
     return found
 
 
-def _needed(
+def _list_needed(
     broker: Broker, source: str, needs: Needs, source_partitions: int | None, deadline_s: float
 ) -> Iterator[Topic]:
     """Topics that a job needs, as wide as its source, which is waited for where somebody else makes it."""

@@ -15,7 +15,7 @@ from typing import Any
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.job import ATTRIBUTE as DECLARATION
 from effectively_once.pipeline.job import module_of
-from effectively_once.sinks.database import DatabaseAddress, connect, naming
+from effectively_once.sinks.database import DatabaseAddress, connect, name_failures
 
 ATTRIBUTE = "needs"
 
@@ -86,7 +86,7 @@ def make_schema(database: str | None, needs: Needs, *, patience_s: float, say: C
         )
     address = DatabaseAddress(database)
     with (
-        naming(f"schema of the job at {address.url}"),
+        name_failures(f"schema of the job at {address.url}"),
         connect(address, "create the job's schema", patience_s) as session,
         session.transaction(),
     ):

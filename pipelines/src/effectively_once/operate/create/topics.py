@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from effectively_once.driver import transaction_probe
-from effectively_once.driver.sink_topics import needed, refuse_expiring, refuse_small
+from effectively_once.driver.sink_topics import needed_bytes, refuse_expiring, refuse_small
 from effectively_once.errors import SinkError, SourceError
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
@@ -45,7 +45,7 @@ def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
         found += [Topic(topic_of(settings.topic), 1, compacted=True, source=True)]
     for sink in job.pipeline.kafka_sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
-        found += [Topic(shard.topic, settings.shards, takes=needed(job.pipeline, sink))]
+        found += [Topic(shard.topic, settings.shards, takes=needed_bytes(job.pipeline, sink))]
         found += [Topic(shard.progress, settings.shards, compacted=True)]
     return [*found, Topic(transaction_probe.name_topic(settings.pipeline), 1, config=transaction_probe.CONFIG)]
 
@@ -54,7 +54,7 @@ def too_small(job: Job, record_bytes: int) -> Iterator[str]:
     """Say which sinks may not take what a record of so many bytes becomes, and what happens to such a record."""
     what = f"a record of topic {job.settings.topic} may have {record_bytes:,} bytes"
     for sink in job.pipeline.kafka_sinks:
-        takes = needed(job.pipeline, sink)
+        takes = needed_bytes(job.pipeline, sink)
         if sink == DEAD_LETTER:
             if record_bytes * 4 // 3 > takes:
                 yield f"{what}: of one that is refused and larger than {takes * 3 // 4:,} the dead letter has a digest"

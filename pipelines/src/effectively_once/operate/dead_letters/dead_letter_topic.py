@@ -86,11 +86,11 @@ class DeadLetterTopic:
             # Connects: a fetch from a partition whose leader is not known yet would wait for half a second.
             consumer.get_watermark_offsets(TopicPartition(self.name, partition), timeout=self._patience_s)
             consumer.assign([TopicPartition(self.name, partition, OFFSET_BEGINNING)])
-            yield from _up_to(end, consumer.consume, partition, self._stuck, self._silence_s)
+            yield from _up_to(end, consumer.consume, partition, self._silence_error, self._silence_s)
         finally:
             consumer.close()
 
-    def _stuck(self, partition: int, reached: int, end: int) -> UnreachableError:
+    def _silence_error(self, partition: int, reached: int, end: int) -> UnreachableError:
         return UnreachableError(
             f"nothing came for {self._silence_s:g} s, read up to offset {reached} of {end}",
             f"topic {self.name} partition {partition}",

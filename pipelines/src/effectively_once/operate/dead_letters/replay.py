@@ -121,7 +121,7 @@ class Replay:
         if self._edit is not None and letter.value is None:
             self.done.left["tombstones, which have nothing to edit"] += 1
             return
-        value = self._edited(letter)
+        value = self._apply_edit(letter)
         if self._edit is not None and value is None:
             self.done.left["left out by the edit"] += 1
             return
@@ -134,7 +134,7 @@ class Replay:
                     self._topic,
                     value,
                     headers=[(HEADER, letter.coordinate.encode())],
-                    on_delivery=self._delivered,
+                    on_delivery=self._take_delivery,
                     **where,
                 )
                 break
@@ -147,7 +147,7 @@ class Replay:
         if self.done.sent % SAY_EVERY == 0:
             self._say(f"{self.done.sent:,} are sent, {self.done.acknowledged:,} acknowledged")
 
-    def _edited(self, letter: DeadLetter) -> bytes | None:
+    def _apply_edit(self, letter: DeadLetter) -> bytes | None:
         if self._edit is None or letter.value is None:
             return letter.value
         try:
@@ -180,7 +180,7 @@ class Replay:
                 )
         self._raise_refused()
 
-    def _delivered(self, error: Any, _: object) -> None:
+    def _take_delivery(self, error: Any, _: object) -> None:
         if error is None:
             self.done.acknowledged += 1
         else:

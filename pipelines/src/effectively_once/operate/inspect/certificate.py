@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from effectively_once.driver.clock import left_behind
+from effectively_once.driver.clock import find_left_behind
 from effectively_once.errors import SettingsError
 from effectively_once.ledger import chain, segments
 from effectively_once.ledger.clock import Clock
@@ -75,7 +75,7 @@ def _of(head: Head, records: list[EpochRecord], windows: Windows, start_ms: int)
     # The declared epoch has pinned what it will close, and has closed nothing yet.
     told = closing or (records[-1] if records else None)
     clock = (told and told.clock) or Clock()
-    released = (*clock.released, *(left_behind(clock, told.ranges) if told else ()))
+    released = (*clock.released, *(find_left_behind(clock, told.ranges) if told else ()))
     lost = sum(it.lost.count for it in records if it.lost is not None and _concerned(it, it.lost, windows, start_ms))
     verdict: Verdict = "open"
     if closing is not None:

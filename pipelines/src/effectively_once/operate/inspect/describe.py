@@ -31,7 +31,7 @@ def lines(found: Description) -> Iterator[str]:
     """Yield one line a fact; columns of a sink below its line."""
     yield f"pipeline    {found.pipeline}, declared by {found.job}"
     yield f"source      topic {found.topic} at {found.kafka}"
-    yield f"columns     {_listed(found.columns)}"
+    yield f"columns     {_list_columns(found.columns)}"
     if found.required:
         yield f"required    {', '.join(found.required)}: a record without one of them is a dead letter"
     yield f"ids         {_IDS[found.ids]}"
@@ -40,7 +40,7 @@ def lines(found: Description) -> Iterator[str]:
     if found.ahead_ms is not None:
         yield f"ahead       a time {found.ahead_ms:,} ms after the record's own in Kafka is a dead letter"
     for step, adds in found.recorded.items():
-        yield f"recorded    {step}: {_listed(adds)}"
+        yield f"recorded    {step}: {_list_columns(adds)}"
     for sink in found.sinks:
         yield from _sink(sink)
     for kind in found.state:
@@ -56,15 +56,15 @@ def lines(found: Description) -> Iterator[str]:
 def _sink(sink: SinkFacts) -> Iterator[str]:
     key = f", key {', '.join(sink.key)}" if sink.key else ""
     yield f"sink        {sink.name}: {sink.of} to {sink.kind} {sink.where}{key}"
-    yield f"            {_listed(sink.columns) or f'each message is the column {sink.value}'}"
+    yield f"            {_list_columns(sink.columns) or f'each message is the column {sink.value}'}"
 
 
-def _listed(columns: Columns) -> str:
+def _list_columns(columns: Columns) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
 def _describe(job: Job, given: argparse.Namespace) -> int:
     found = Description.of(job)
-    for line in [json.dumps(found.told(), indent=2)] if given.json else lines(found):
+    for line in [json.dumps(found.as_json(), indent=2)] if given.json else lines(found):
         sys.stdout.write(f"{line}\n")
     return 0

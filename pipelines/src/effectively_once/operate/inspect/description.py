@@ -121,7 +121,7 @@ class Description:
             digest=job.digest,
         )
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return asdict(self)
 

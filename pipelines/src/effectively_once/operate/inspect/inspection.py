@@ -20,7 +20,7 @@ class Finding:
     part: str
     error: PipelineError
 
-    def told(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, str]:
         """Return its parts as JSON has them."""
         named = {"what": self.error.what, "where": self.error.where, "todo": self.error.todo}
         return {"part": self.part, "error": type(self.error).__name__, **named}
@@ -85,7 +85,7 @@ class Inspection:
         """That of the first finding, 0 without one."""
         return self.findings[0].error.exit_code if self.findings else 0
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {
             "pipeline": self.pipeline,
@@ -96,7 +96,7 @@ class Inspection:
             "deltas": {kind: asdict(facts) for kind, facts in self.deltas.items()},
             "checkpoint": asdict(self.checkpoint) if self.checkpoint else None,
             "start": self.start.verdict if self.start else None,
-            "findings": [finding.told() for finding in self.findings],
+            "findings": [finding.as_json() for finding in self.findings],
         }
 
     def _head(self) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.epoch.publishing import table_addresses
 from effectively_once.errors import ChainError, CheckpointError, PipelineError, SinkError, UnreachableError
 from effectively_once.ledger import chain, segments
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, body_of, run
 from effectively_once.operate.backup import contents
@@ -21,7 +21,7 @@ from effectively_once.operate.backup.contents import LiveDelta, NamedObject
 from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
 from effectively_once.operate.inspect.start_check import start_check
 from effectively_once.pipeline.job import Job
-from effectively_once.sinks.kafka_shard import ShardAddress, seen_mark
+from effectively_once.sinks.kafka_shard import ShardAddress, read_seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.reader import PublishedRows
@@ -61,7 +61,7 @@ class Inspector:
                 self._part("segments", lambda segment=segment: self._read(segment))  # type: ignore[misc]
             self._part("outputs", lambda: self._outputs(head))
         if head is not None:
-            self._lost(head, deep=deep and not any(finding.part == "segments" for finding in found.findings))
+            self._note_lost(head, deep=deep and not any(finding.part == "segments" for finding in found.findings))
         found.start = start_check(self._job, self._store, self._wheel_digest)
         refusal = found.start.refusal
         if refusal is not None and str(refusal) not in {str(finding.error) for finding in found.findings}:
@@ -75,7 +75,7 @@ class Inspector:
             self.found.findings.append(Finding(name, error))
             return None
 
-    def _lost(self, head: Head, *, deep: bool) -> None:
+    def _note_lost(self, head: Head, *, deep: bool) -> None:
         """Take note of input that was given up: in the tail, and in every segment where all is looked at."""
         records = (
             self._part("segments", lambda: run(segments.history(self._layout, head), self._store)) if deep else None
@@ -90,14 +90,14 @@ class Inspector:
                 "there is no head", self._layout.head, "Start the pipeline for the first time, or restore it."
             )
         self.found.head_bytes = len(answer.body)
-        return decoded(answer.body, self._layout.head)
+        return decode(answer.body, self._layout.head)
 
     def _kafka_marks(self) -> Iterator[MarkFacts]:
         for sink in self._job.pipeline.kafka_sinks:
             for shard in range(self._settings.shards):
                 address = ShardAddress(self._settings.kafka_bootstrap, self._settings.pipeline, sink, shard)
                 try:
-                    mark = seen_mark(address, self._settings.start_patience_s)
+                    mark = read_seen_mark(address, self._settings.start_patience_s)
                 except UnreachableError:
                     # The others would not answer either.
                     raise
@@ -130,7 +130,7 @@ class Inspector:
             facts = self.found.deltas.setdefault(delta.kind, DeltaFacts())
             facts.deltas += 1
             facts.rows += delta.named.rows.rows
-            stored = delta.stored(self._layout)
+            stored = delta.named_object(self._layout)
             if stored is None:
                 facts.inline += 1
             else:
@@ -163,7 +163,7 @@ class Inspector:
         last = head.last
         if last is None:
             return None
-        sizes = [one.bytes for one in self._store.listed(f"{self._layout.checkpoint(last.lineage)}/")]
+        sizes = [one.bytes for one in self._store.list_objects(f"{self._layout.checkpoint(last.lineage)}/")]
         fits = self._part("checkpoint", lambda: self._fits(head, last.lineage)) or False
         return CheckpointFacts(last.lineage, len(sizes), sum(sizes), fits, self._job.pipeline.stateful is not None)
 

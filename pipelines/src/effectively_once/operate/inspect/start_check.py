@@ -8,7 +8,7 @@ from effectively_once.driver import control
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import PipelineError, SinkError
 from effectively_once.ledger import due_epoch
-from effectively_once.ledger.head import Head, decoded
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, run
@@ -46,15 +46,15 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
     try:
         topic_ids = preflight.surroundings()
         preflight.warnings()
-        preflight.tried()
-        stalled = preflight.stalled()
+        preflight.find_tried()
+        stalled = preflight.find_stalled()
         for _ in range(TRIES):
             found = store.answer(Get(layout.head))
             try:
                 head = _head(found, layout, job)
                 due = due_epoch.due(head)
                 preflight.accept(head, topic_ids, wheel_digest or (due.wheel_digest if due else ""))
-                preflight.retained(head)
+                preflight.refuse_lost_input(head)
                 preflight.chain(Held(head, ""))
                 wish = run(control.read(layout), store)
             except PipelineError as error:
@@ -78,7 +78,7 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
 def _verdict(head: Head, wish: control.Wish, stalled: list[str], job: Job) -> str:
     """Say what a driver would do that is not refused. Whether a repeat comes to the same shows only when it is made."""
     due = due_epoch.due(head)
-    if due is None and control.drained(control.reached(head), wish):
+    if due is None and control.is_drained(control.reached_ranges(head), wish):
         return f"a driver would end at once: {control.stopped_line(wish)}"
     told = ["a driver would start"]
     if head.declared is not None:
@@ -88,10 +88,10 @@ def _verdict(head: Head, wish: control.Wish, stalled: list[str], job: Job) -> st
     if wish.state is not control.State.RUNNING:
         told.append(f"the pipeline is {wish.state}")
     told += [f"topic {name} takes no write until more of its replicas are in sync" for name in stalled]
-    return "; ".join([*told, unasked(job)])
+    return "; ".join([*told, say_unasked(job)])
 
 
-def unasked(job: Job) -> str:
+def say_unasked(job: Job) -> str:
     """Say what only a start itself finds out."""
     left = ["what the store makes of conditional writes", "the transform"]
     if job.pipeline.stateful is not None:
@@ -102,5 +102,5 @@ def unasked(job: Job) -> str:
 def _head(found: object, layout: Layout, job: Job) -> Head:
     """Return head, or the one that a first driver would write."""
     if isinstance(found, Found):
-        return decoded(found.body, layout.head)
+        return decode(found.body, layout.head)
     return Head(pipeline=layout.pipeline, generation=1, owner="", settings=job.bound)

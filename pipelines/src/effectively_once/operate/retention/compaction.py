@@ -66,7 +66,7 @@ class Compactable:
             yield f"{group.sink}: epochs {first} to {last} have {group.manifests:,} manifests, so they stay as they are"
 
 
-def found_in(names: Iterable[str], layout: Layout, sink: str, head: Head) -> list[Group]:
+def find_groups(names: Iterable[str], layout: Layout, sink: str, head: Head) -> list[Group]:
     """Return the groups of a sink that have manifests of their own and that the head allows to compact."""
     prefix = re.escape(_folder(layout, sink))
     spans: set[Bounds] = set()
@@ -80,7 +80,7 @@ def found_in(names: Iterable[str], layout: Layout, sink: str, head: Head) -> lis
     return [Group(sink, bounds, bounds in spans, number[bounds]) for bounds in sorted(number) if allowed(head, bounds)]
 
 
-def written(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Step[bool]:
+def write_span(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Step[bool]:
     """Create the span unless it is there; False where a manifest is missing.
 
     Raises:
@@ -107,13 +107,13 @@ def written(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Step[bool]
     for record in (yield from _records(layout, head, bounds)):
         _refuse_another(record, layout, sink, manifests[record.epoch])
     key = layout.manifests(sink, *bounds)
-    held = yield from create_once(key, manifest_span.encoded(manifests))
+    held = yield from create_once(key, manifest_span.encode(manifests))
     # The content that holds may be another's. Its originals are still there: damage is to be found now.
-    manifest_span.decoded(held, bounds, key)
+    manifest_span.decode(held, bounds, key)
     return True
 
 
-def emptied(layout: Layout, sink: str, bounds: Bounds) -> Step[None]:
+def delete_beside(layout: Layout, sink: str, bounds: Bounds) -> Step[None]:
     """Delete the manifests beside a span, which must be there: the newest first, as readers go."""
     for epoch in range(bounds[1], bounds[0] - 1, -1):
         yield Delete(layout.manifest(sink, epoch))
@@ -137,8 +137,8 @@ class Compaction:
         """Find what can be compacted. Raises ChainError when head is gone or damaged."""
         found = Compactable(run(chain.read(self._layout), self._store))
         for sink in self._sinks:
-            names = (one.name for one in self._store.listed(_folder(self._layout, sink)))
-            for group in found_in(names, self._layout, sink, found.head):
+            names = (one.name for one in self._store.list_objects(_folder(self._layout, sink)))
+            for group in find_groups(names, self._layout, sink, found.head):
                 (found.groups if group.whole else found.incomplete).append(group)
         return found
 
@@ -146,7 +146,7 @@ class Compaction:
         """Write the spans, and delete what they hold. What an interrupt leaves is found again.
 
         Raises:
-            SinkError: see `written`; nothing of that span's epochs was deleted.
+            SinkError: see `write_span`; nothing of that span's epochs was deleted.
             ChainError: the chain was replaced by another one meanwhile, or is damaged.
 
         """
@@ -161,7 +161,7 @@ class Compaction:
 
 def compact_group(store: ObjectStore, layout: Layout, head: Head, group: Group) -> None:
     """Write a span, and delete what it holds if the chain still is what it was."""
-    if not run(written(layout, group.sink, head, group.bounds), store):
+    if not run(write_span(layout, group.sink, head, group.bounds), store):
         return
     if not follows(head, run(chain.read(layout), store)):
         raise ChainError(
@@ -170,7 +170,7 @@ def compact_group(store: ObjectStore, layout: Layout, head: Head, group: Group) 
             f"Delete {layout.manifests(group.sink, *group.bounds)} if it is not of the new chain; no manifest was "
             "deleted.",
         )
-    run(emptied(layout, group.sink, group.bounds), store)
+    run(delete_beside(layout, group.sink, group.bounds), store)
 
 
 def compact(job: Job, say: Say, *, yes: bool) -> None:
@@ -200,7 +200,7 @@ def _refuse_another(record: EpochRecord, layout: Layout, sink: str, manifest: Ma
     shards = record.sinks.get(sink)
     if shards is None:
         return
-    rows, recorded = sum(it.rows for it in shards.values()), digest.added(it.digest for it in shards.values())
+    rows, recorded = sum(it.rows for it in shards.values()), digest.add(it.digest for it in shards.values())
     # Two versions had a part in an epoch with digests of two forms: its rows were compared when it was published.
     comparable = digest.is_former(manifest["digest"]) == digest.is_former(recorded)
     if manifest["rows"] != rows or (comparable and manifest["digest"] != recorded):

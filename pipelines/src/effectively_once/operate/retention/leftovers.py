@@ -103,7 +103,7 @@ class View:
         """
         head = run(chain.read(layout), store)
         records = run(segments.history(layout, head, head.floor), store)
-        live = (delta.stored(layout) for delta in contents.live_deltas(records, head.floor))
+        live = (delta.named_object(layout) for delta in contents.live_deltas(records, head.floor))
         spans = (
             layout.span(kind, span.first, span.last, int(shard))
             for record in records
@@ -126,7 +126,7 @@ class View:
         folders = ("deltas", "recorded", "shown", "checkpoints", *(f"{sink}/data" for sink in sorted(self.sinks)))
         return [*(f"{self.layout.pipeline}/{folder}/" for folder in folders), self.layout.letters]
 
-    def judged(self, name: str) -> Sort | Staged | Refused | Unknown | None:
+    def judge(self, name: str) -> Sort | Staged | Refused | Unknown | None:
         """Tell whether an object may go, as far as this head can tell: None when it may not."""
         below, recorded = name.removeprefix(f"{self.layout.pipeline}/"), self.head.last_recorded
         if found := _DELTA.fullmatch(below):

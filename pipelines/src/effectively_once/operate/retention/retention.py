@@ -125,8 +125,8 @@ class Retention:
         files: list[tuple[Staged, Listed]] = []
         records: list[Listed] = []
         number = 0
-        for number, one in enumerate(self._store.listed(prefix), start=1):
-            match view.judged(one.name):
+        for number, one in enumerate(self._store.list_objects(prefix), start=1):
+            match view.judge(one.name):
                 case Unknown():
                     found.left[FOREIGN] += 1
                 case Sort() as sort:
@@ -155,14 +155,14 @@ class Retention:
         by_epoch = ((staged, [one for _, one in group]) for staged, group in groupby(files, key=lambda it: it[0]))
         with ThreadPoolExecutor(WORKERS) as pool:
             for chunk in _chunks(by_epoch):
-                for (_, listed), named in zip(chunk, pool.map(self._named, [it[0] for it in chunk]), strict=True):
+                for (_, listed), named in zip(chunk, pool.map(self._read_named, [it[0] for it in chunk]), strict=True):
                     if named is None:
                         # It may be damage, and then these are the rows: `inspect --deep` names it.
                         found.left[UNSOUND] += len(listed)
                     else:
                         self._take([one for one in listed if one.name not in named], Sort.FILES, found)
 
-    def _named(self, staged: Staged) -> frozenset[str] | None:
+    def _read_named(self, staged: Staged) -> frozenset[str] | None:
         key = self._layout.manifest(staged.sink, staged.epoch)
         try:
             manifest = self._sink(staged.sink).manifest(staged.epoch)

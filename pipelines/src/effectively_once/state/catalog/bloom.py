@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from effectively_once.ledger.hashes import U64, mixed
+from effectively_once.ledger.hashes import U64, mix
 from effectively_once.state.catalog.keys import PREFIX_BITS
 
 BITS_PER_ID = 32
@@ -57,7 +57,7 @@ class Probe:
     @classmethod
     def of(cls, prefixes: U64) -> Probe:
         """Return the probe of sorted prefixes."""
-        drawn = mixed(prefixes.copy())
+        drawn = mix(prefixes.copy())
         return cls(
             prefixes,
             word=drawn & np.uint64(7),

@@ -114,7 +114,7 @@ class Bucket:
         """Return where in the probe the filter does not say no; what was added after `settle` it does not know."""
         return self._filter.maybe(probe)
 
-    def found(self, prefixes: U64) -> list[pa.Array]:
+    def find(self, prefixes: U64) -> list[pa.Array]:
         """Live ids whose hash begins with one of some sorted prefixes."""
         found = []
         once = prefixes[np.append(True, prefixes[1:] != prefixes[:-1])] if len(prefixes) else prefixes
@@ -122,7 +122,7 @@ class Bucket:
             rows = run.index.rows(once)
             rows = rows[run.windows[rows] >= self._closed]
             if len(rows):
-                found.append(keys.taken(run.ids, rows))
+                found.append(keys.take(run.ids, rows))
         return found
 
     def close(self, windows: int) -> int:

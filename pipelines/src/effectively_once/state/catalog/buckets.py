@@ -36,13 +36,13 @@ class Buckets:
         span_ms = max(bucket_ms, (windows.length_ms + windows.lateness_ms) // BUCKETS_OPEN)
         return cls(windows, max(1, span_ms // windows.length_ms))
 
-    def placed(self, times_ms: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ordinals]:
+    def place(self, times_ms: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ordinals]:
         """Bucket of each time, and which window of the bucket it is in, in as few bytes as tell them apart."""
         windows = times_ms // self.windows.length_ms
         numbers = windows // self.length
         return numbers, (windows - numbers * self.length).astype(np.min_scalar_type(self.length - 1))
 
-    def closed(self, number: int, watermark_ms: int | None) -> int:
+    def count_closed(self, number: int, watermark_ms: int | None) -> int:
         """How many windows of a bucket a watermark closes; they are its first ones."""
         first = number * self.length
 

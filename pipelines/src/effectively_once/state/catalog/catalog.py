@@ -82,7 +82,7 @@ class Catalog:
             )
         hashes, first = self._hashes(ids, hashes), 0
         # What is kept are arrays that others can be joined to.
-        for part in long_texts.divided(pa.chunked_array([ids]), pa.binary()).iterchunks():
+        for part in long_texts.divide(pa.chunked_array([ids]), pa.binary()).iterchunks():
             last = first + len(part)
             self._fold(part, times.slice(first, len(part)), hashes[first:last])
             first = last
@@ -93,7 +93,7 @@ class Catalog:
         self._watermark_ms = max(known, default=None)
         self.counters.expired = 0
         for number, bucket in list(self._buckets.items()):
-            closed = self._divided.closed(number, self._watermark_ms)
+            closed = self._divided.count_closed(number, self._watermark_ms)
             self.counters.expired += bucket.close(closed)
             if closed == self._divided.length:
                 del self._buckets[number]
@@ -101,7 +101,7 @@ class Catalog:
         if self._shared.mostly_closed:
             self._shared = self._shared.without_closed(self._hash_of)
 
-    def held(self, front_ms: int | None) -> Counter[int]:
+    def count_held(self, front_ms: int | None) -> Counter[int]:
         """Count live ids by the start of their window (ms), of windows that `front_ms` would close.
 
         They are kept only because somebody is behind that time.
@@ -109,7 +109,7 @@ class Catalog:
         found: Counter[int] = Counter()
         length, window_ms = self._divided.length, self._divided.windows.length_ms
         for number, bucket in self._buckets.items():
-            for window, ids in bucket.by_window(self._divided.closed(number, front_ms)):
+            for window, ids in bucket.by_window(self._divided.count_closed(number, front_ms)):
                 found[(number * length + window) * window_ms] += ids
         for window, ids in self._shared.by_window(self._divided.first_open(front_ms)):
             found[window * window_ms] += ids
@@ -134,7 +134,7 @@ class Catalog:
         ordered = keys.of_hashes(self._hashes(ids, hashes))
         rows, prefixes = keys.places(ordered), keys.prefixes(ordered)
         copies = _copies(ids, rows, prefixes)
-        asked, live = self._looked_up(ids, rows, prefixes)
+        asked, live = self._look_up(ids, rows, prefixes)
         new = np.empty(len(ids), np.bool_)
         new[rows] = ~(copies | live)
         duplicates = len(ids) - int(np.count_nonzero(new))
@@ -162,7 +162,7 @@ class Catalog:
         return sum(map(len, self._every()))
 
     def _fold(self, ids: pa.Array, times: pa.ChunkedArray, hashes: U64) -> None:
-        numbers, windows = self._divided.placed(times.to_numpy())
+        numbers, windows = self._divided.place(times.to_numpy())
         folded = Folded(hashes, ids, windows)
         touched = _distinct(numbers)
         if len(self._buckets.keys() | touched) > BUCKETS_MAX:
@@ -172,7 +172,7 @@ class Catalog:
         else:
             self._shared.rest()
         for number in touched:
-            closed = self._divided.closed(number, self._watermark_ms)
+            closed = self._divided.count_closed(number, self._watermark_ms)
             self._buckets.setdefault(number, Bucket(closed)).add(folded.where(numbers == number))
         for number in self._buckets.keys() - touched:
             self._buckets[number].rest()
@@ -194,7 +194,7 @@ class Catalog:
             raise ValueError(f"{len(given)} hashes of {len(ids)} ids")
         return given
 
-    def _looked_up(self, ids: pa.Array, rows: NDArray[np.int64], prefixes: U64) -> tuple[Flags, Flags]:
+    def _look_up(self, ids: pa.Array, rows: NDArray[np.int64], prefixes: U64) -> tuple[Flags, Flags]:
         """Which of some rows, sorted by hash, a filter did not say no to, and which of these are live."""
         self.settle()
         asked, live = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
@@ -203,10 +203,10 @@ class Catalog:
         for bucket in self._every():
             maybe = bucket.maybe(probe)
             asked[maybe] = True
-            found += bucket.found(prefixes[maybe])
+            found += bucket.find(prefixes[maybe])
         if found:
             # Equal bytes make a duplicate, not equal hashes.
-            asked_for = pa.chunked_array([keys.taken(ids, rows[asked])]).cast(pa.large_binary())
+            asked_for = pa.chunked_array([keys.take(ids, rows[asked])]).cast(pa.large_binary())
             there = pa.chunked_array(found).cast(pa.large_binary()).combine_chunks()
             equal = pc.is_in(asked_for, value_set=there)
             live[asked] = equal.to_numpy(zero_copy_only=False)
@@ -219,7 +219,7 @@ def _copies(ids: pa.Array, rows: NDArray[np.int64], prefixes: U64) -> Flags:
     alike = prefixes[1:] == prefixes[:-1]
     if alike.any():
         some = np.append(alike, False) | np.append(False, alike)
-        codes = keys.taken(ids, rows[some]).dictionary_encode().indices.to_numpy()
+        codes = keys.take(ids, rows[some]).dictionary_encode().indices.to_numpy()
         # An id's code is a new maximum where the id appears first.
         copies[some] = np.diff(np.maximum.accumulate(codes), prepend=-1) == 0
     return copies

@@ -43,7 +43,7 @@ class Index:
         return cls(keys.of_hashes(hashes))
 
     @classmethod
-    def merged(cls, parts: Sequence[Index]) -> Index:
+    def merge(cls, parts: Sequence[Index]) -> Index:
         """Index of the rows of several, one after the other."""
         together = np.concatenate([part._keys for part in parts])
         for begin, end in pairwise(accumulate(map(len, parts), initial=0)):

@@ -46,6 +46,6 @@ def bounds(prefixes: U64) -> tuple[U64, U64]:
     return low, low | _PLACE
 
 
-def taken(array: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+def take(array: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
     """Rows of an Arrow array."""
     return array.take(pa.array(rows))

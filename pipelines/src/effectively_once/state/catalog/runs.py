@@ -71,7 +71,7 @@ class Runs:
         """Merge the last run with those before it, up to one that is `factor` times as large as all after it."""
         first = self._first_to_merge(factor)
         if first < len(self._runs) - 1:
-            self._runs[first:] = [_merged(self._runs[first:])]
+            self._runs[first:] = [_merge(self._runs[first:])]
 
     def _first_to_merge(self, factor: int) -> int:
         first = max(0, len(self._runs) - 1)
@@ -86,6 +86,6 @@ class Runs:
         return first
 
 
-def _merged(runs: Sequence[Run]) -> Run:
+def _merge(runs: Sequence[Run]) -> Run:
     ids, windows = pa.concat_arrays([run.ids for run in runs]), np.concatenate([run.windows for run in runs])
-    return Run(Index.merged([run.index for run in runs]), ids, windows)
+    return Run(Index.merge([run.index for run in runs]), ids, windows)
