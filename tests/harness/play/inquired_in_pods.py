@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +22,8 @@ from tests.harness.run_directory import RunDirectory
 METRICS_PORT = 9404
 """Of the chart, where a pipeline's values name no other."""
 ASKED_SETTINGS = "asked-settings.json"
+FILES = "asked-files"
+"""Folder of the files that the pods have beside the wheel, as the job may be one of them."""
 
 
 class Deployment(Protocol):
@@ -48,13 +50,15 @@ def inquiry_in_pods(
         stage: of the run.
         directory: of the run.
         settings: of its pipeline, as its pods have them.
-        drivers: whose metrics are read; None: nobody's.
+        drivers: whose metrics are read, and whose pods' files the command finds; None: nobody's.
     """
     endpoints = stage.endpoints
     reached = {"s3_endpoint": endpoints.s3_endpoint, "kafka_bootstrap": endpoints.kafka_bootstrap}
-    path = directory.path.absolute() / "work" / ASKED_SETTINGS
-    path.parent.mkdir(parents=True, exist_ok=True)
+    work = directory.path.absolute() / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    path, files = work / ASKED_SETTINGS, work / FILES
     path.write_text(settings.model_copy(update=reached).model_dump_json(indent=1))
+    _write_files(files, {} if drivers is None else drivers.values.get("extraFiles", {}))
 
     def dial() -> Far:
         if drivers is None:
@@ -63,9 +67,15 @@ def inquiry_in_pods(
 
     tunnel = Tunnel(dial)
     tunnel.start()
-    command = make_command(directory, path, f"{Path(effectively_once.__file__).parents[1]}:{CHECKOUT}")
+    command = make_command(directory, path, f"{files}:{Path(effectively_once.__file__).parents[1]}:{CHECKOUT}")
     try:
         with make_inquiry(directory, endpoints, settings, command, lambda: read_metric_at(tunnel.port)) as inquiry:
             yield inquiry
     finally:
         tunnel.stop()
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -37,7 +39,7 @@ class Drivers:
 
     def __init__(self, pod: str | None) -> None:
         self.pod = pod
-        self.values: dict[str, Any] = {"metricsPort": 7}
+        self.values: dict[str, Any] = {"metricsPort": 7, "extraFiles": {"a_job_of_pods.py": "pipeline = 1\n"}}
 
     def running(self) -> Any:
         if self.pod is None:
@@ -71,6 +73,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     class Told:
         def __init__(self, settings: Path, packages: str, log: Path) -> None:
             told.settings.append(PipelineSettings.model_validate_json(settings.read_bytes()))
+            told.packages = packages
 
         def __call__(self, window: int) -> Certificate:
             return Certificate(1, window, 0, {"verdict": "complete"}, "")
@@ -100,6 +103,13 @@ def test_the_command_reaches_the_servers_from_here_and_the_metric_is_that_of_the
     (settings,) = world.settings
     assert (settings.s3_endpoint, settings.kafka_bootstrap) == ("http://127.0.0.1:2", "127.0.0.1:1")
     assert (settings.pipeline, settings.topic, settings.s3_bucket) == ("uc_1", "events_uc_1", "bucket")
+
+
+def test_the_command_finds_a_job_that_the_pods_have_as_a_file_beside_the_wheel(world: Any) -> None:
+    ask(world, Drivers("uc-1-driver"))
+    found = "import a_job_of_pods, effectively_once; print(a_job_of_pods.pipeline)"
+    environment = {"PYTHONPATH": world.packages}
+    assert subprocess.check_output([sys.executable, "-c", found], env=environment, text=True) == "1\n"
 
 
 @pytest.mark.parametrize("drivers", [Drivers(None), None])
