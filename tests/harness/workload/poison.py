@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -173,7 +173,7 @@ def _good(number: int) -> bytes:
     return json.dumps({KEY: f"user-{number % USERS}", TIME: time, "text": f"ordinary {number}"}).encode()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, write: Callable[[Path], None] = write) -> int:
     """Write the file that is named; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if len(given) != 1 or Path(given[0]).suffix != ".jsonl":
