@@ -91,13 +91,13 @@ def check(settings: PipelineSettings) -> None:
 
 def write(bootstrap: str, topic: str, transaction: str) -> None:
     """Commit a record. Raises KafkaException, which names why it was not taken."""
-    found: list[KafkaError] = []
+    found: list[KafkaError | None] = []
     producer = Producer({**client_config(bootstrap), "transactional.id": transaction})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(topic, b"a record", on_delivery=lambda error, _: error and found.append(error))
+    producer.produce(topic, b"a record", on_delivery=lambda error, _: found.append(error))
     producer.flush(20)
-    if found:
+    if found[0] is not None:
         raise KafkaException(found[0])
     producer.commit_transaction(20)
 
