@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.transaction_probe import TransactionProbe
 from effectively_once.errors import AccessError, UnreachableError
+from effectively_once.gateway import Gateway
 from effectively_once.kafka_client import FOLDER, MECHANISM, PROTOCOL, client_config
 from effectively_once.ledger.layout import Layout
 from effectively_once.operate.create.create import create
@@ -29,7 +31,8 @@ from tests.stack.secured_kafka import Folders, SecuredKafka
 
 pytestmark = pytest.mark.stack
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks"}}
-PASSWORDS = {"user_counts": "the one's", "clicks": "the other's"}
+USERS = {"tills": {"writes": ["events"]}, "ledger": {"reads": ["user_counts."]}}
+PASSWORDS = {name: f"the password of {name}" for name in (*PIPELINES, *USERS)}
 LogIn = Callable[..., None]
 
 
@@ -41,7 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 @pytest.fixture(scope="module")
 def kafka(folders: Folders) -> Iterator[SecuredKafka]:
     """Start one with the users and rights that the program gives its pipelines."""
-    wanted = platform(security={"kafka": True}, pipelines=PIPELINES)
+    wanted = platform(security={"kafka": True}, pipelines=PIPELINES, kafka={"users": USERS})
     security = kafka_security.values(wanted)
     assert isinstance(security, Security)
     broker = SecuredKafka(folders.root / "broker", folders.root / "broker.log", prepare(), security, folders)
@@ -89,6 +92,27 @@ def check(settings: PipelineSettings) -> None:
     Preflight(Job(user_counts, settings), layout, S3ObjectStore(settings.bucket), KafkaSource(settings)).surroundings()
 
 
+def read(bootstrap: str, topic: str) -> list[bytes | None]:
+    """Return the first committed record of a topic, as one of its readers."""
+    group = {"group.id": "ledger.any", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    consumer = Consumer({**client_config(bootstrap), **group})
+    try:
+        consumer.subscribe([topic])
+        return [one.value() for one in consumer.consume(1, 30)]
+    finally:
+        consumer.close()
+
+
+def send(bootstrap: str, topic: str) -> None:
+    """Send a record without a transaction. Raises KafkaException, which names why it was not taken."""
+    found: list[KafkaError | None] = []
+    producer = Producer(client_config(bootstrap))
+    producer.produce(topic, b"a record", on_delivery=lambda error, _: found.append(error))
+    producer.flush(20)
+    if found[0] is not None:
+        raise KafkaException(found[0])
+
+
 def write(bootstrap: str, topic: str, transaction: str) -> None:
     """Commit a record. Raises KafkaException, which names why it was not taken."""
     found: list[KafkaError | None] = []
@@ -122,6 +146,34 @@ def test_another_pipeline_may_neither_look_nor_write_there(settings: PipelineSet
         assert "AUTHORIZATION_FAILED" in refused.value.args[0].name()
     with pytest.raises(AccessError, match="user clicks"):
         TransactionProbe(settings.kafka_bootstrap, "user_counts").run()
+
+
+def test_a_gateway_sends_and_a_reader_reads_and_neither_does_anything_else(
+    settings: PipelineSettings, log_in: LogIn, tmp_path: Path
+) -> None:
+    log_in("user_counts")
+    make(settings)
+    write(settings.kafka_bootstrap, "user_counts.accepted", "user_counts.any")
+    log_in("tills")
+    own = {key: str(one) for key, one in client_config(settings.kafka_bootstrap).items() if key.startswith("s")}
+    with Gateway(
+        tmp_path / "tills",
+        producer="tills",
+        topic=settings.topic,
+        bootstrap=settings.kafka_bootstrap,
+        config=own,
+    ) as gateway:
+        gateway.put(b"a record", event_time_ms=1)
+        gateway.flush(60)
+    for topic in ("user_counts.accepted", "clicks"):
+        with pytest.raises(KafkaException) as refused:
+            send(settings.kafka_bootstrap, topic)
+        assert "AUTHORIZATION_FAILED" in refused.value.args[0].name()
+    log_in("ledger")
+    assert read(settings.kafka_bootstrap, "user_counts.accepted") == [b"a record"]
+    with pytest.raises(KafkaException) as refused:
+        send(settings.kafka_bootstrap, settings.topic)
+    assert "AUTHORIZATION_FAILED" in refused.value.args[0].name()
 
 
 def test_who_has_a_wrong_password_or_believes_another_authority_is_refused_by_name(
