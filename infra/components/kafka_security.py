@@ -17,6 +17,7 @@ from infra.components.derived import KEY, derive
 from infra.components.release import FORCE, labels
 from infra.settings import Pipeline, Settings
 from infra.settings.exposure import resolve_exposure
+from infra.settings.kafka import KafkaUser
 from infra.values.kafka import Right, Security
 
 NODES, ADMIN, USERS, AUTHORITY = "kafka-tls", "kafka-admin-tls", "kafka-users", "platform-authority"
@@ -42,7 +43,10 @@ def values(settings: Settings) -> Security | None:
         tls_secret=_nodes_secret(settings),
         admin_secret=f"{ADMIN}-{suffix}",
         users_secret=f"{USERS}-{suffix}",
-        users={one.identity: tuple(rights(one)) for one in settings.pipelines.values()},
+        users={
+            **{one.identity: tuple(rights(one)) for one in settings.pipelines.values()},
+            **{name: tuple(rights_of_user(name, one)) for name, one in settings.kafka.users.items()},
+        },
         grant_image=settings.images.spark,
         version=suffix,
     )
@@ -61,6 +65,17 @@ def rights(pipeline: Pipeline) -> Iterator[Right]:
         yield Right(kind="group", name=name, prefixed=True, operations=("READ", "DESCRIBE"))
     for name in (pipeline.identity, "sources"):
         yield Right(kind="group", name=name, operations=("READ", "DESCRIBE"))
+
+
+def rights_of_user(name: str, user: KafkaUser) -> Iterator[Right]:
+    """Yield what somebody may do who is no pipeline."""
+    for topic in user.writes:
+        for one in (topic, f"{topic}{STATEMENTS}"):
+            yield Right(kind="topic", name=one, operations=("WRITE", "DESCRIBE"))
+    for topic in user.reads:
+        yield Right(kind="topic", name=topic, prefixed=topic.endswith("."), operations=("READ", "DESCRIBE"))
+    if user.reads:
+        yield Right(kind="group", name=f"{name}.", prefixed=True, operations=("READ", "DESCRIBE"))
 
 
 def hosts(settings: Settings) -> list[str]:
@@ -102,7 +117,7 @@ class KafkaSecurity(pulumi.ComponentResource):
             suffix = version(settings)
             self._sign(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
             self._sign(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
-            users = [one.identity for one in settings.pipelines.values()]
+            users = [*(one.identity for one in settings.pipelines.values()), *settings.kafka.users]
             drawn = partial(_passwords, users, settings.security.rotation)
             self._secret(f"{USERS}-{suffix}", settings.namespace, root.data.apply(drawn))
             for user in users:

@@ -110,6 +110,13 @@ class KafkaBroker(Server):
         """
         self._start_on(3, self._configure)
 
+    def _properties(self, controller_port: int, data: Path, link: tuple[int, int] | None) -> str:
+        return properties(self._port, controller_port, data, link)
+
+    def _login(self) -> dict[str, object]:
+        """Where it is looked whether the broker answers, and as whom."""
+        return {"bootstrap.servers": self.bootstrap}
+
     def _java_command(self, main: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
         # Libraries that it unpacks stay behind when it is killed: here they go with its data.
         scratch = f"-Djava.io.tmpdir={self._work.absolute()}"
@@ -121,7 +128,7 @@ class KafkaBroker(Server):
         self._work.mkdir(parents=True, exist_ok=True)
         data = self._work / f"data-{attempt}"
         link = None if self._link is None else (self.link_port, self._link)
-        self._config.write_text(properties(self._port, controller_port, data, link))
+        self._config.write_text(self._properties(controller_port, data, link))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # A name that begins with a dash would be read as an option.
         cluster = "E" + cluster[1:]
@@ -150,7 +157,7 @@ class KafkaBroker(Server):
         # Reconnects quickly: the default back-off would cost more than the start itself.
         client = AdminClient(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self._login(),
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
                 "log_level": 0,

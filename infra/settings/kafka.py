@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from infra.settings.field_types import Bootstrap, Label, Quantity, SecretReference
+from infra.settings.field_types import Bootstrap, Label, Quantity, SecretReference, Topic
 from infra.settings.resources import Resources
 from infra.settings.section import Section
 
@@ -40,11 +40,34 @@ class KafkaSecurity(Section):
         return self
 
 
+UserName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
+"""As the identity of a pipeline, which is a user's name too."""
+
+
+class KafkaUser(Section):
+    """Whoever is no pipeline and logs in at our broker: a sender, a gateway, a reader.
+
+    Attributes:
+        writes: inputs that it sends records to, and statements of how far it is.
+        reads: topics that it reads, a pipeline's outputs for one; with a dot at its end all that begin so.
+    """
+
+    writes: tuple[Topic, ...] = ()
+    reads: tuple[Topic, ...] = ()
+
+    @model_validator(mode="after")
+    def _of_use(self) -> Self:
+        if not self.writes and not self.reads:
+            raise ValueError("a user who neither writes nor reads may do nothing: name topics, or leave the user out")
+        return self
+
+
 class Kafka(Section):
     """The broker; with `external` (host:port[,host:port]) none is made, and the other fields mean nothing.
 
     Attributes:
         clients: namespaces whose pods may connect to it, besides the pipelines' own.
+        users: who logs in besides pipelines, where `security.kafka` is set; their passwords are in Secrets.
         security: of an external one; None: plain text.
     """
 
@@ -56,4 +79,5 @@ class Kafka(Section):
     storage_size: Quantity = "8Gi"
     resources: Resources | None = None
     clients: tuple[Label, ...] = ()
+    users: dict[UserName, KafkaUser] = Field(default_factory=dict)
     security: KafkaSecurity | None = None

@@ -159,6 +159,8 @@ def _missing(settings: Settings) -> Iterator[str]:
         yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
     if settings.security.object_store and settings.object_store.external is not None:
         yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
+    if settings.kafka.users and not settings.security.kafka:
+        yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
     if security is not None and settings.kafka.external is None:
         yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
     for name, one in settings.pipelines.items():
@@ -190,6 +192,14 @@ def _clashes(settings: Settings) -> Iterator[str]:
                 f"pipelines.{name}.identity: {one.identity!r} has the Secret of the keys of the history server "
                 "(security.object_store gives it some); name another, or set history_server.enabled false"
             )
+        if one.identity.replace("_", "-") in {user.replace("_", "-") for user in settings.kafka.users}:
+            yield f"kafka.users: {one.identity!r} is the login of the pipeline {name}; name another"
+        for user, rights in settings.kafka.users.items():
+            if shown := [topic for topic in rights.writes if topic.startswith(f"{one.identity}.")]:
+                yield (
+                    f"kafka.users.{user}.writes: {shown[0]!r} lies among the output topics of {name} "
+                    f"({one.identity}.*), which it alone may write; leave it out"
+                )
         for writer, other in pipelines:
             if one.topic.startswith(f"{other.identity}."):
                 yield (

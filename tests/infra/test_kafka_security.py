@@ -123,6 +123,44 @@ def test_a_pipeline_may_use_its_own_names_alone() -> None:
     assert "CREATE" not in reading["topic", "clicks"], "it is somebody else's to make"
 
 
+def test_who_is_no_pipeline_has_a_login_and_the_topics_that_are_named(tmp_path: Path) -> None:
+    users = {"tills": {"writes": ["events"]}, "ledger": {"reads": ["clicks.", "events"]}}
+    wanted = settings(security={"kafka": True}, pipelines=PIPELINES, kafka={"users": users})
+    one = deploy(wanted, crds(tmp_path))
+    assert one.secret("tills-kafka")["password"] == one.secret("kafka-users-0-0")["tills"]
+    given = one.values("kafka")["security"]["users"]
+    assert set(given) == {"user_counts", "clicks", *users}
+    rights = {
+        user: {(each["kind"], each["name"], each["prefixed"]): set(each["operations"]) for each in given[user]}
+        for user in users
+    }
+    writes, reads = {"WRITE", "DESCRIBE"}, {"READ", "DESCRIBE"}
+    assert rights["tills"] == {("topic", "events", False): writes, ("topic", topic_of("events"), False): writes}
+    assert rights["ledger"] == {
+        ("topic", "clicks.", True): reads,
+        ("topic", "events", False): reads,
+        ("group", "ledger.", True): reads,
+    }
+
+
+@pytest.mark.parametrize(
+    ("users", "secured", "says"),
+    [
+        ({"tills": {"writes": ["events"]}}, False, "nobody logs in at the broker; set security.kafka"),
+        ({"clicks": {"writes": ["events"]}}, True, "'clicks' is the login of the pipeline clicks"),
+        ({"user_counts": {"writes": ["events"]}}, True, "'user_counts' is the login of the pipeline user_counts"),
+        ({"tills": {"writes": ["clicks.accepted"]}}, True, "'clicks.accepted' lies among the output topics of clicks"),
+        ({"tills": {}}, True, "a user who neither writes nor reads may do nothing"),
+        ({"a-dash": {"writes": ["events"]}}, True, "kafka.users"),
+    ],
+)
+def test_a_user_who_takes_a_pipelines_name_or_writes_its_outputs_is_refused(
+    users: Any, secured: bool, says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        settings(security={"kafka": secured}, pipelines=PIPELINES, kafka={"users": users})
+
+
 def test_a_pipeline_reads_what_its_sources_say_of_themselves() -> None:
     own = settings(pipelines=PIPELINES).pipelines["clicks"]
     named = {(one.kind, one.name): one.operations for one in kafka_security.rights(own)}

@@ -63,7 +63,7 @@ class Pipeline:
         self, toolchain: Toolchain, endpoints: Endpoints, folder: Path, name: str, changes: Mapping[str, object]
     ) -> None:
         self.name, self.topic, self.endpoints, self.folder = name, f"events.{name}", endpoints, folder
-        self.admin = AdminClient({"bootstrap.servers": endpoints.kafka_bootstrap, "log_level": 0})
+        self.admin = AdminClient(self.client)
         self.store = S3ObjectStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
         self.layout = Layout(name)
         self.sends: list[Send] = []
@@ -80,6 +80,11 @@ class Pipeline:
             "shards": SHARDS,
             **changes,
         }
+
+    @property
+    def client(self) -> dict[str, object]:
+        """How the test itself reaches the broker."""
+        return {"bootstrap.servers": self.endpoints.kafka_bootstrap, "log_level": 0}
 
     @property
     def own_env(self) -> Mapping[str, str]:
@@ -112,7 +117,7 @@ class Pipeline:
 
     def send(self, records: Sequence[Outgoing]) -> None:
         """Send records and keep the acknowledged ones, with their coordinates, as ground truth."""
-        producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, "linger.ms": 5, "acks": "all"})
+        producer = Producer({**self.client, "linger.ms": 5, "acks": "all"})
         before = len(self.sends)
         for record in records:
             producer.produce(
@@ -138,7 +143,7 @@ class Pipeline:
         """Back up a topic: partition, key and value of every committed record."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self.endpoints.kafka_bootstrap,
+                **self.client,
                 "group.id": "backup",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -165,7 +170,7 @@ class Pipeline:
 
     def restore(self, topic: str, saved: Sequence[tuple[int, bytes | None, bytes | None]]) -> None:
         """Write a backup into an empty topic."""
-        producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, "acks": "all"})
+        producer = Producer({**self.client, "acks": "all"})
         for partition, key, value in saved:
             producer.produce(topic, value, key, partition=partition)
         assert producer.flush(ADMIN_S) == 0, f"{topic} was not restored"
