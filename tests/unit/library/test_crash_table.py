@@ -10,7 +10,7 @@ from tests.spark import test_whole_input as whole_input
 from tests.spark.attacked import IN_DRIVER, IN_TASKS
 
 PAGE = CHECKOUT / "docs" / "explanation" / "protocol.md"
-CRASHES, OUTLIVING = "## Between any two steps", "### A task that outlives its input or its JVM"
+CRASHES, OUTLIVING = "## What a crash leaves between any two steps", "### A task that outlives its input or its JVM"
 BY_NAME = ("test_killed_between_two_batches", "test_killed_while_stopping")
 
 
