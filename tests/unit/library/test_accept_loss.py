@@ -116,7 +116,7 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, clicks: Clicks, first: int, *, ye
         ("shards", made.shards),
         ("files", made.files),
         ("kinds", made.kinds),
-        ("published_to", made.sinks),
+        ("count_shards", made.sinks),
     ):
         monkeypatch.setattr(accept_loss, name, lambda *_, given=given: given)
     job: Any = SimpleNamespace(
