@@ -162,7 +162,8 @@ class ShardStep:
 
     def try_rows(self, name: str, rows: pa.Table) -> dict[int, str]:
         """Ask a table which rows it would refuse, by number, and for what; nothing of them stays."""
-        refused: dict[int, str] = self._opened(name, self.shard, lambda _: None).refused(self.task.generation, rows)  # type: ignore[attr-defined]
+        table: Any = self._opened(name, self.shard, lambda _: None)
+        refused: dict[int, str] = table.find_refused(self.task.generation, rows)
         return refused
 
     def publish(self, name: str, rows: Any) -> None:
