@@ -46,7 +46,7 @@ def looked_up(frame: DataFrame, how: str) -> DataFrame:
 GIVEN: dict[str, Callable[[DataFrame], DataFrame]] = {
     "a projection": lambda frame: frame.selectExpr(ID),
     "many": lambda frame: frame.selectExpr(ID).withColumn("twice", f.concat("id", "id")).drop("twice").toDF("ID"),
-    "a view": lambda frame: frame.sparkSession.sql("SELECT {id} FROM {given}", id=f.expr(ID), given=frame),
+    "a view": lambda frame: frame.sparkSession.sql("SELECT CAST(value AS STRING) AS id FROM {given}", given=frame),
     "a look-up": lambda frame: looked_up(frame, "right"),
     "an inner join": lambda frame: looked_up(frame, "inner"),
     "other partitions": lambda frame: frame.selectExpr(ID).repartition(2, "id"),
