@@ -37,7 +37,7 @@ def changed(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> str:
     text = draw(texts)
     if not text or draw(st.integers(0, 2)):
         return text
-    at = draw(st.integers(0, len(text) - 1))
+    at = draw(st.integers(0, len(text)))
     by = draw(st.sampled_from([*"0123456789-+:.TZz \n\t", "", "\u0660"]))
     return text[:at] + by + text[at + draw(st.integers(0, 1)) :]
 

@@ -29,6 +29,13 @@ def test_plain_python_reads_the_table_that_holds_for_spark() -> None:
     assert {text: (reason, tuple(row.values())) for text, (reason, row) in found.items()} == TYPED
 
 
+@pytest.mark.parametrize(("kind", "text"), [("date", "2026-11-27"), ("timestamp", "2026-11-27T15:04:05Z")])
+def test_a_form_ends_where_its_text_ends(kind: str, text: str) -> None:
+    """Spark takes what stands behind it away before it converts."""
+    assert re.search(FORMS[kind], text)
+    assert not [end for end in ("\n", "\r\n", " ", "\u2028", "x") if re.search(FORMS[kind], text + end)]
+
+
 @SAME
 @given(st.one_of(*(st.tuples(st.just(name), changed(texts)) for name, texts in (("day", DAYS), ("at", MOMENTS)))))
 def test_the_form_has_all_that_is_taken_and_of_the_rest_only_what_no_calendar_has(given_text: tuple[str, str]) -> None:
