@@ -198,10 +198,14 @@ def run_command(
     if at is None and job is None:
         raise RefusedError("name the folder of a pipeline (AT=), or a job of the library (JOB=)")
     console, cache = default_console(), Cache(cache_root())
-    what = Job.at(at, job, cache) if at else Job.from_library(job or "")
+
+    def read() -> Job:
+        return Job.at(at, job, cache) if at else Job.from_library(job or "")
+
+    what = read()
     toolchain = prepare(console)
     archive = class_archive(toolchain, console)
-    Run.here(what, toolchain, console, archive).go()
+    Run.here(what, toolchain, console, archive, read).go()
 
 
 @app.command()

@@ -22,8 +22,8 @@ PLACE = ("kafka_bootstrap", "s3_endpoint", "s3_bucket", "database")
 # In a process of its own: what a job imports stays out of this one.
 _ASK = """
 import json, sys
-from effectively_once.pipeline.job import imported
-found = imported(sys.argv[1])
+from effectively_once.pipeline.job import import_pipeline
+found = import_pipeline(sys.argv[1])
 print(json.dumps({"kafka": found.kafka_sinks, "files": found.file_sinks, "tables": list(found.tables)}))
 """
 

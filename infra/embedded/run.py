@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import Child, wait_for
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.embedded.supervised import Supervised
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 
@@ -30,36 +32,50 @@ CREATE_S, DRIVER_S, STOP_S, POLL_S = 120.0, 120.0, 30.0, 0.5
 
 @dataclass
 class Run:
-    """One run; whichever way `go` ends, no process is left. Logs stay in `folder`, data do not."""
+    """One run; whichever way `go` ends, no process is left. Logs stay in `folder`, data do not.
+
+    Attributes:
+        reload: reads the job again, for a driver that is started again; None: it stays as it is.
+
+    """
 
     job: Job
     toolchain: Toolchain
     console: Console
     folder: Path
     class_archive: Path | None = None
+    reload: Callable[[], Job] | None = None
 
     @classmethod
-    def here(cls, job: Job, toolchain: Toolchain, console: Console, class_archive: Path | None = None) -> Run:
+    def here(
+        cls,
+        job: Job,
+        toolchain: Toolchain,
+        console: Console,
+        class_archive: Path | None = None,
+        reload: Callable[[], Job] | None = None,
+    ) -> Run:
         """In a folder of its own below runs/, which `runs/run-<pipeline>` leads to."""
         link = CHECKOUT / "runs" / f"run-{job.name}"
         folder = link.with_name(f"{link.name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
         folder.mkdir(parents=True)
         link.unlink(missing_ok=True)
         link.symlink_to(folder.name)
-        return cls(job, toolchain, console, folder, class_archive)
+        return cls(job, toolchain, console, folder, class_archive, reload)
 
     def go(self) -> None:
         """Start everything, and return when it was interrupted and has ended.
 
         Raises:
-            RunError: the declaration cannot be imported, asks for what is not here, or its driver ended.
-            ServerError: a server did not start.
+            RunError: the declaration cannot be imported, or asks for what is not here.
+            ServerError: a server did not start, or the first driver did not.
 
         """
         try:
             self._go()
         except KeyboardInterrupt:
-            self.console.say(f"✓ {self.job.name} has ended; logs are in {self.folder / 'logs'}")
+            logs = self.folder / "logs"
+            self.console.say(f"✓ {self.job.name} has ended; logs are kept in {logs}, its data are removed")
 
     def _go(self) -> None:
         declared = Declared.of(self.job, self.toolchain)
@@ -69,32 +85,55 @@ class Run:
             stack = held.enter_context(
                 EmbeddedStack(self.folder, self.toolchain, self.console.say, class_archive=self.class_archive)
             )
-            settings = {**self.job.settings, **_place(stack.endpoints), **database}
-            path = self.folder / "settings.json"
-            path.write_text(json.dumps(settings, indent=1) + "\n")
+            place = {**_place(stack.endpoints), **database}
             home = SparkHome(self.toolchain, stack.endpoints, self.folder, self.class_archive)
-            with self.console.step("bucket, topics and tables"):
-                self._create(home, path, environment)
             events = self.folder / "work" / "events.jsonl"
             events.touch()
-            environment["EFFECTIVELY_ONCE_EVENTS"] = str(events)
-            driver = home.start("driver", "effectively_once", ["run", str(path)], environment)
+            for name in PROGRAMS:
+                held.callback((self.folder / name).unlink, missing_ok=True)
+            begin = partial(self._begin, home, place, environment, events)
+            driver = Supervised(begin(declared), lambda: begin(self._renew(environment)), self.console.say)
             held.callback(driver.stop, STOP_S)
             with self.console.step("driver"):
-                wait_for("the driver", DRIVER_S, lambda: events.stat().st_size > 0, driver)
-            values = {
-                "settings": settings,
-                "kafka": declared.kafka,
-                "files": declared.files,
-                "tables": declared.tables,
-                "environment": _credentials(stack.endpoints, environment),
-                "path": environment["PYTHONPATH"].split(":"),
-                "driver": _process(driver),
-                "checkout": str(CHECKOUT),
-            }
-            self._programs(held, values)
-            self._say(settings, declared)
+                wait_for("the driver", DRIVER_S, lambda: events.stat().st_size > 0, driver.child)
+            self._say({**self.job.settings, **place}, declared)
             self._follow(driver, events)
+
+    def _begin(
+        self,
+        home: SparkHome,
+        place: Mapping[str, str],
+        environment: Mapping[str, str],
+        events: Path,
+        declared: Declared,
+    ) -> Child:
+        """Start a driver, with the topics and tables that its declaration asks for by now."""
+        settings = {**self.job.settings, **place}
+        path = self.folder / "settings.json"
+        path.write_text(json.dumps(settings, indent=1) + "\n")
+        with self.console.step("bucket, topics and tables"):
+            self._create(home, path, environment)
+        watched = {**environment, "EFFECTIVELY_ONCE_EVENTS": str(events)}
+        driver = home.start("driver", "effectively_once", ["run", str(path)], watched)
+        values = {
+            "settings": settings,
+            "kafka": declared.kafka,
+            "files": declared.files,
+            "tables": declared.tables,
+            "environment": _credentials(home.endpoints, environment),
+            "path": environment["PYTHONPATH"].split(":"),
+            "driver": _process(driver),
+            "checkout": str(CHECKOUT),
+        }
+        self._programs(values)
+        return driver
+
+    def _renew(self, environment: dict[str, str]) -> Declared:
+        """Read the job again, as its author may have mended it. Raises UserError where it cannot be."""
+        if self.reload is not None:
+            self.job = self.reload()
+        environment |= self.job.environment(self.toolchain)
+        return Declared.of(self.job, self.toolchain)
 
     def _database(self, held: ExitStack, environment: dict[str, str]) -> dict[str, str]:
         programs = find_postgres()
@@ -117,13 +156,12 @@ class Run:
         finally:
             child.stop()
 
-    def _programs(self, held: ExitStack, values: Mapping[str, Any]) -> None:
+    def _programs(self, values: Mapping[str, Any]) -> None:
         """Write `send`, `read` and `kill`, for this run and, as they know its credentials, for this user alone."""
         for name in PROGRAMS:
             path = self.folder / name
             path.touch(0o700)
             path.write_text(templating.render(TEMPLATES / f"{name}.py.j2", **values, python=sys.executable))
-            held.callback(path.unlink)
 
     def _say(self, settings: Mapping[str, Any], declared: Declared) -> None:
         short = self.folder.with_name(f"run-{self.job.name}")
@@ -134,24 +172,28 @@ class Run:
             f"  {short}/read SINK       shows what is published: {', '.join(sinks)}\n"
             f"  {short}/kill            kills an executor\n"
             f"  {short}/logs            logs, {short}/settings.json addresses\n"
-            "  Ctrl-C ends it, and removes its data"
+            "  a driver that ends with an error is started again; Ctrl-C ends it, and removes its data"
         )
 
-    def _follow(self, driver: Child, events: Path) -> None:
+    def _follow(self, driver: Supervised, events: Path) -> None:
         with events.open() as lines:
-            ended = False
-            while not ended:
+            while True:
                 ended = driver.wait(POLL_S)
                 for line in lines:
-                    self._tell(json.loads(line))
-        raise RunError(driver.post_mortem())
+                    if self._tell(json.loads(line)):
+                        driver.make_progress()
+                if ended:
+                    driver.start_again()
 
-    def _tell(self, event: Mapping[str, Any]) -> None:
+    def _tell(self, event: Mapping[str, Any]) -> bool:
+        """Say what an epoch published; return whether it was one."""
         if (event["event"], event.get("state")) == ("epoch", "published"):
             names = ("in", "accepted", "duplicate", "late", "malformed")
             counts = ", ".join(f"{event[name]} {name}" for name in names)
             again = ", repeated" if event["repeat"] else ""
             self.console.say(f"  epoch {event['epoch']}: {counts}, {event['ms']['total']} ms{again}")
+            return True
+        return False
 
 
 def _credentials(endpoints: Endpoints, environment: Mapping[str, str]) -> dict[str, str]:

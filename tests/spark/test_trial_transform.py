@@ -43,9 +43,7 @@ def test_the_longest_times_that_may_be_declared_are_computed_with_in_the_second_
     trial.repeat()
 
 
-@pytest.mark.parametrize(
-    "name", ["topic", "partition", "offset", "value", "id", "event_time_ms", "user", "n", "reason"]
-)
+@pytest.mark.parametrize("name", ["id", "event_time_ms", "user", "n", "reason"])
 def test_a_transform_that_loses_a_column_is_refused_by_its_name(spark: SparkSession, name: str) -> None:
     with pytest.raises(SettingsError, match=rf"gives other columns than declared: {name} is missing \(.*losing"):
 

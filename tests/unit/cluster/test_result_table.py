@@ -75,8 +75,8 @@ def test_the_file_of_the_job_runs_without_this_repository(tmp_path: Path) -> Non
     """In a pod there is the wheel, and nothing else of ours."""
     (tmp_path / "with_table.py").write_text(Path(with_table.__file__).read_text())
     says = (
-        "from effectively_once.pipeline.job import imported; one = imported('with_table');"
-        "print(*one.tables, one.defaults == imported('effectively_once_jobs.user_counts').defaults)"
+        "from effectively_once.pipeline.job import import_pipeline; one = import_pipeline('with_table');"
+        "print(*one.tables, one.defaults == import_pipeline('effectively_once_jobs.user_counts').defaults)"
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT / "pipelines" / "src")])
     done = subprocess.run(

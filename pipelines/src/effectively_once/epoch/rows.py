@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType, TimestampType
 
-from effectively_once.epoch import chance, whole_input
+from effectively_once.epoch import attached, chance, whole_input
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
 from effectively_once.epoch.publishable import YEARS_US, limits
 from effectively_once.errors import SettingsError
@@ -67,7 +67,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     nothing = spark.createDataFrame([], KAFKA)
     try:
         frame = _in_ms(pipeline.transform(nothing))
-        given = frame.schema
+        given = _attach(pipeline, frame, nothing).schema
     except Exception as error:
         raise SettingsError(
             f"the transform fails on no rows: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}",
@@ -100,9 +100,14 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
         raise SettingsError(
             f"the transform gives other columns than declared: {'; '.join(wrong)}",
             where(pipeline.transform),
-            "Let it keep topic, partition, offset, value (with ahead_ms also timestamp), and add the declared columns "
-            "and reason.",
+            "Let it give the declared columns and reason. Behind a function on batches of rows (mapInArrow), or an "
+            "outer join that adds rows, let it keep topic, partition, offset, value (with ahead_ms also timestamp).",
         )
+
+
+def _attach(pipeline: Pipeline, given: DataFrame, source: DataFrame) -> DataFrame:
+    sent = SENT.names if pipeline.ahead_ms is not None else ()
+    return attached.attach(given, source, ("value", *sent))
 
 
 def _in_ms(given: DataFrame) -> DataFrame:
@@ -135,7 +140,7 @@ def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         `pipeline.input`, reason (null: nothing is wrong with it), value.
 
     """
-    given = _in_ms(pipeline.transform(frame))
+    given = _attach(pipeline, _in_ms(pipeline.transform(frame)), frame)
     # A reason may quote what is no text.
     reason = f.make_valid_utf8("reason")
     for name in pipeline.required:

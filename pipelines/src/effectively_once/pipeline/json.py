@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, DecimalType, StructType
 
 from effectively_once.errors import SettingsError
 
@@ -14,8 +14,22 @@ _KINDS = {
     "bigint": "BIGINT",
     "int": "BIGINT",
     "double": r"(BIGINT|DOUBLE|DECIMAL\(\d+,\d+\))",
+    "date": "STRING",
+    "timestamp": "STRING",
 }
-"""Spark's types, and what a JSON value of a field has to be for them."""
+"""Spark's types, and what a JSON value of a field has to be for them. Decimals are numbers too (`_kind_of`)."""
+_END = r"(?![\s\S])"
+"""The end of a text; `$` is before a last line's end too."""
+_DAY = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+FORMS = {
+    "date": rf"{_DAY}{_END}",
+    "timestamp": rf"{_DAY}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}}0*)?"
+    rf"(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00){_END}",
+}
+"""Types that JSON has as texts, and their form (ISO 8601): whole days, and moments to the microsecond with a zone.
+
+Spark takes more (spaces around it, parts left out, digits that it cuts off), and what is no day or no hour for none.
+"""
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", "allowSingleQuotes": "false"}
 _MORE_BEHIND = r"\}\s*\S"
 """A brace before the end: a nested object, a brace in a text, or something behind the record."""
@@ -28,14 +42,18 @@ def json_records(frame: DataFrame, fields: str) -> DataFrame:
 
     Args:
         frame: as a transform is given it.
-        fields: names and types as Spark writes them: string, boolean, int, long or double. One that is not there, or
-            null, is null. A text is not taken for a number, nor a number or a truth value for a text.
+        fields: names and types as Spark writes them: string, boolean, int, long, double, decimal(p, s), date or
+            timestamp. One that is not there, or null, is null. A text is not taken for a number, nor a number or a
+            truth value for a text. Nothing is rounded: a decimal is a number without an exponent, of at most 38 digits,
+            that has its type's room. A date is a text `2026-11-27`. A timestamp is one with seconds and a zone,
+            `2026-11-27T15:04:05.678Z` or `...+01:00`, and at most six digits of a second that are not 0.
 
     Returns:
         topic, partition, offset, value, timestamp, the fields, and reason: null, or
         `malformed`: not one JSON object (RFC 8259, in Unicode, no key twice in an object within it);
         `duplicate_key`: a key is there twice;
-        `bad_<field>` (`bad_time` for event_time_ms): of another type than declared, or beyond it.
+        `bad_<field>` (`bad_time` for event_time_ms, and for a timestamp event_time): of another type than declared, or
+        beyond it.
 
     Raises:
         SettingsError: a field has another type.
@@ -50,21 +68,37 @@ def json_records(frame: DataFrame, fields: str) -> DataFrame:
     )
     parsed = []
     for field in StructType.fromDDL(fields):
-        kind = field.dataType.simpleString()
-        if kind not in _KINDS:
+        kind, json = field.dataType.simpleString(), _kind_of(field.dataType)
+        if json is None:
             raise SettingsError(
-                f"field {field.name} is {kind}; possible are {', '.join(_KINDS)}",
+                f"field {field.name} is {kind}; possible are {', '.join(_KINDS)} and decimal(p, s)",
                 "json_records",
                 "Read it as a string and convert it.",
             )
         path = f"$.{field.name}"
         found = f.schema_of_variant(f.try_variant_get(whole, path, "variant"))
-        value = f.when(found.rlike(f"^{_KINDS[kind]}$"), f.try_variant_get(whole, path, kind))
+        value = f.try_variant_get(whole, path, "string" if kind in FORMS else kind)
+        if kind in FORMS:
+            value = f.when(value.rlike(FORMS[kind]), value.try_cast(kind))
+        value = f.when(found.rlike(f"^{json}$"), value)
         # A null of JSON is VOID; what is not there has no type at all.
         wrong = value.isNull() & (found != "VOID")
-        reason = f.coalesce(reason, f.when(wrong, "bad_time" if field.name == "event_time_ms" else f"bad_{field.name}"))
+        reason = f.coalesce(reason, f.when(wrong, _reason_of(field.name, kind)))
         parsed.append(value.alias(field.name))
     return frame.select("topic", "partition", "offset", "value", "timestamp", *parsed, reason.alias("reason"))
+
+
+def _kind_of(kind: DataType) -> str | None:
+    """What a JSON value of a type has to be: a pattern of Spark's names for it; None where the type is none of ours."""
+    if isinstance(kind, DecimalType):
+        # Of a number Spark tells the least scale that holds it, so that none here is rounded. Too large a one is null.
+        scales = "|".join(map(str, range(kind.scale + 1)))
+        return rf"(BIGINT|DECIMAL\(\d+,({scales})\))"
+    return _KINDS.get(kind.simpleString())
+
+
+def _reason_of(name: str, kind: str) -> str:
+    return "bad_time" if name == "event_time_ms" or (name, kind) == ("event_time", "timestamp") else f"bad_{name}"
 
 
 def ambiguous_json(name: str) -> Column:

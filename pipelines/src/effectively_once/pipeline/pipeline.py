@@ -31,10 +31,11 @@ class Pipeline:
 
     Attributes:
         transform: pure function of a data frame of Kafka's columns (key, value, topic, partition, offset, timestamp).
-            It keeps topic, partition, offset and value, and adds: `id` (text or binary; equal in every copy of a
-            record; with attached ids only), `event_time_ms` (long, ms since 1970, fixed with the id) or in its place
-            `event_time` (timestamp), `reason` (null, or why the record goes to the dead letters) and `columns`. One
-            row out for each row in.
+            It gives: `id` (text or binary; equal in every copy of a record; with attached ids only), `event_time_ms`
+            (long, ms since 1970, fixed with the id) or in its place `event_time` (timestamp), `reason` (null, or why
+            the record goes to the dead letters) and `columns`. One row out for each row in. The library knows by
+            itself which record each row was made of, except behind a function in Python on batches of rows
+            (`mapInArrow`, `mapInPandas`): there keep topic, partition, offset and value.
         columns: what it adds beside that, names and types: text as Spark's DDL ("user string, amount decimal(10, 2)"),
             a StructType or a pyarrow.Schema, which it is from then on. A row of which a key, an aggregated column, one
             that is NOT NULL, its id or its time is null goes to the dead letters by itself.
@@ -49,7 +50,7 @@ class Pipeline:
         window_ms: length of the fixed windows, and the grain in which ids are forgotten.
         lateness_ms: how long after its end a window still takes records; a copy of a record is known for as long.
         ahead_ms: how far a record's time may be after its Kafka timestamp; beyond is a dead letter (`ahead`), so that
-            one wrong clock does not close the windows of all. None: as far as it likes. Needs `timestamp` kept.
+            one wrong clock does not close the windows of all. None: as far as it likes.
         deterministic_udfs: names of functions in Python that the transform uses and that answer the same in every
             repeat. A start warns of others: Spark cannot tell.
         semantics: `at_least_once` leaves transactions and marks of the Kafka sinks out.
