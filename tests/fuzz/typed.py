@@ -34,11 +34,11 @@ MOMENTS = st.builds(
 @st.composite
 def changed(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> str:
     """Draw a text with one character put in, taken out or replaced, or as it is."""
-    text = draw(texts)
+    text: str = draw(texts)
     if not text or draw(st.integers(0, 2)):
         return text
     at = draw(st.integers(0, len(text)))
-    by = draw(st.sampled_from([*"0123456789-+:.TZz \n\t", "", "\u0660"]))
+    by: str = draw(st.sampled_from([*"0123456789-+:.TZz \n\t", "", "\u0660"]))
     return text[:at] + by + text[at + draw(st.integers(0, 1)) :]
 
 

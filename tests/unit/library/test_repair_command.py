@@ -39,7 +39,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
         def surroundings(self, *_: Any) -> dict[str, str]:
             return {}
 
-        accept = retained = marks = surroundings
+        accept = refuse_lost_input = marks = surroundings
 
     def carry_out(world: World, *, which: Any = repair, **how: Any) -> list[str]:
         told: list[str] = []

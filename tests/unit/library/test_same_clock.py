@@ -50,7 +50,7 @@ def batch(batches: Any, epoch: int, watermark_ms: int) -> None:
         lineage="000001-abcd",
         ranges=lambda *_: ranges(epoch),
         folder=lambda: "checkpoint",
-        planned=lambda _: Planned(watermark_ms, {}),
+        read_planned=lambda _: Planned(watermark_ms, {}),
     )
     batches.lineage = Lineage(checkpoint, {}, {})
     batches.batch(None, epoch)

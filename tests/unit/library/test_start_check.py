@@ -147,7 +147,7 @@ def test_every_check_of_a_drivers_start_is_asked_but_what_it_tries_by_writing(
     asked.clear()
     stand.started()
     assert set(asked) - set(without) == {"probe"}
-    assert set(without) - set(asked) == {"stalled"}
+    assert set(without) - set(asked) == {"find_stalled"}
 
 
 @pytest.mark.parametrize("topic", ["counts.accepted", "counts.accepted.progress"])
