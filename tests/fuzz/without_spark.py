@@ -51,7 +51,7 @@ class _PlainRows:
         """Its transform is never called."""
 
     @staticmethod
-    def judged(pipeline: Pipeline, sent: list[Any]) -> list[Row]:
+    def judge(pipeline: Pipeline, sent: list[Any]) -> list[Row]:
         return [
             {
                 **row_of(pipeline, value, _ms(at)),

@@ -149,6 +149,20 @@ def test_records_that_a_join_loses_are_found_by_a_trial(spark: SparkSession) -> 
         Trial(with_rows(transform=losing), spark, 1).epoch([record("a"), record("b", user="bob")])
 
 
+FOLDERS = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+
+
+@pytest.fixture
+def checkpoints_in_folders(spark: SparkSession) -> Iterator[None]:
+    """Have queries keep their checkpoint as Spark does by itself: ours needs an object store."""
+    name = "spark.sql.streaming.checkpointFileManagerClass"
+    ours = spark.conf.get(name)
+    spark.conf.set(name, FOLDERS)
+    yield
+    spark.conf.set(name, ours)
+
+
+@pytest.mark.usefixtures("checkpoints_in_folders")
 def test_a_stream_is_given_them_too(spark: SparkSession) -> None:
     """As a driver plans the transform: once, on the stream."""
     columns = ["CAST(NULL AS BINARY) AS key", "CAST(CAST(value AS STRING) AS BINARY) AS value", "'t' AS topic"]
