@@ -15,7 +15,7 @@ from infra.cluster.access import CHECKOUT
 
 # In processes of their own: here it would stay switched off for every test that follows.
 HANDS = "from pyspark import cloudpickle; from tests.bench.{0} import pipeline; import sys; sys.stdout.buffer.write(cloudpickle.dumps(pipeline))"  # noqa: E501
-TAKES = "import sys, pickle; pickle.loads(sys.stdin.buffer.read()); from effectively_once.state import windows; print(windows.partial is windows.placed)"  # noqa: E501
+TAKES = "import sys, pickle; pickle.loads(sys.stdin.buffer.read()); from effectively_once.state import windows; print(windows.partial is windows.place)"  # noqa: E501
 
 
 def _in_a_worker(module: str) -> str:
