@@ -109,7 +109,8 @@ class KafkaSecurity(pulumi.ComponentResource):
     ) -> None:
         super().__init__("effectively-once:platform:KafkaSecurity", "kafka-security", None, opts)
         self._settings, self._after = settings, after
-        if settings.security.kafka and root is not None:
+        made = values(settings)
+        if made is not None and root is not None:
             number = settings.security.authority
             numbers = [number, number + 1, *([number - 1] if number else [])]
             authorities = [self._authority(one).data for one in numbers]
@@ -117,10 +118,9 @@ class KafkaSecurity(pulumi.ComponentResource):
             suffix = version(settings)
             self._sign(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
             self._sign(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
-            users = [*(one.identity for one in settings.pipelines.values()), *settings.kafka.users]
-            drawn = partial(_passwords, users, settings.security.rotation)
+            drawn = partial(_passwords, [*made.users], settings.security.rotation)
             self._secret(f"{USERS}-{suffix}", settings.namespace, root.data.apply(drawn))
-            for user in users:
+            for user in made.users:
                 own = partial(_login, user, settings.security.rotation)
                 data = pulumi.Output.all(root.data, bundle).apply(own)
                 self._secret(f"{user.replace('_', '-')}{KAFKA_SUFFIX}", settings.pipelines_namespace, data)

@@ -19,6 +19,8 @@ Module = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za
 Port = Annotated[int, Field(ge=1, le=65535)]
 Cidr = Annotated[str, AfterValidator(lambda text: str(ip_network(text)))]
 """Addresses, as `10.0.0.0/8`."""
+Identity = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
+"""Of a pipeline; also the name of a user of our broker, which is an identity too."""
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
 

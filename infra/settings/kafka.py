@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from infra.settings.field_types import Bootstrap, Label, Quantity, SecretReference, Topic
+from infra.settings.field_types import Bootstrap, Identity, Label, Quantity, SecretReference, Topic
 from infra.settings.resources import Resources
 from infra.settings.section import Section
 
@@ -38,10 +38,6 @@ class KafkaSecurity(Section):
         if self.credentials_secret is not None and not self.has_login:
             raise ValueError("protocol SSL has no login: leave credentials_secret out, or name SASL_SSL")
         return self
-
-
-UserName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
-"""As the identity of a pipeline, which is a user's name too."""
 
 
 class KafkaUser(Section):
@@ -79,5 +75,5 @@ class Kafka(Section):
     storage_size: Quantity = "8Gi"
     resources: Resources | None = None
     clients: tuple[Label, ...] = ()
-    users: dict[UserName, KafkaUser] = Field(default_factory=dict)
+    users: dict[Identity, KafkaUser] = Field(default_factory=dict)
     security: KafkaSecurity | None = None

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, SecretStr, model_validator
 from infra.settings.field_types import (
     Bucket,
     Cidr,
+    Identity,
     Job,
     Label,
     Module,
@@ -98,7 +99,7 @@ class Pipeline(Section):
         secret_environment: the latter, set apart; nobody sets it.
     """
 
-    identity: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
+    identity: Identity
     job: Job
     module: Module | None = None
     job_settings: dict[str, JsonValue] = Field(default_factory=dict)

@@ -47,7 +47,7 @@ def epochs_of(subject: Subject) -> Iterator[list[Planned]]:
 def test_the_library_and_the_judge_decide_alike_of_every_poison(spark: SparkSession, tmp_path: Path) -> None:
     """Accepted, duplicate, late or refused, and with which bytes and reason: by the judge's own comparison."""
     path = tmp_path / "poison.jsonl"
-    poison.write(path, GOOD)
+    poison.write(path, poison.lines(GOOD))
     subject = from_file(path, poison.KEY, poison.TIME)
     trial = Trial(replace(pipeline, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms), spark)
     sends: list[Send] = []

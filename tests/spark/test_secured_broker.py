@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from effectively_once.kafka_client import FOLDER, client_config
-from infra.components.kafka_security import values
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
-from infra.values.kafka import Security
 from tests.infra.platform import settings as platform
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import Pipeline
 from tests.spark.records import late, mixture
-from tests.stack.secured_kafka import Folders, SecuredKafka
+from tests.stack.secured_kafka import SecuredKafka, secured
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -30,60 +28,41 @@ ACCESS = 77
 class Secured(Pipeline):
     """One that logs in; the test itself has all rights."""
 
-    def __init__(
-        self, toolchain: Toolchain, stack: EmbeddedStack, folder: Path, kafka: SecuredKafka, folders: Folders
-    ) -> None:
-        self._kafka, self._folders = kafka, folders
-        self.password = ""
+    def __init__(self, toolchain: Toolchain, stack: EmbeddedStack, folder: Path, kafka: SecuredKafka) -> None:
+        self.kafka, self.password = kafka, ""
         endpoints = replace(stack.endpoints, kafka_bootstrap=kafka.bootstrap)
         super().__init__(toolchain, endpoints, folder, NAME, {"epoch_rows_max": 300})
 
     @property
     def client(self) -> dict[str, object]:
-        return client_config(self._kafka.nodes, self._folders.admin)
+        return client_config(self.kafka.nodes, self.kafka.folders.admin)
 
     @property
     def own_env(self) -> Mapping[str, str]:
         """As the chart has it: files of a login, of which the JVM is told one."""
-        own = self._folders.user(NAME, self.password)
+        own = self.kafka.folders.user(NAME, self.password)
         return {**own, "JAVA_TOOL_OPTIONS": f"-Djava.security.auth.login.config={own[FOLDER]}/jaas.conf"}
-
-    def give(self, password: str) -> None:
-        """Have the broker know another password, and the rights that the program gives."""
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in self._folders.admin.items():
-                patch.setenv(name, value)
-            assert self._kafka.give({NAME: password}) == 0
 
 
 @pytest.fixture
-def pipeline(
-    stack: EmbeddedStack, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Secured]:
-    folders = Folders.make(tmp_path)
+def pipeline(stack: EmbeddedStack, toolchain: Toolchain, tmp_path: Path) -> Iterator[Secured]:
     own = {"job": "effectively_once_jobs.user_counts", "topic": f"events.{NAME}"}
-    security = values(platform(security={"kafka": True}, pipelines={NAME: own}))
-    assert isinstance(security, Security)
-    kafka = SecuredKafka(tmp_path / "broker", tmp_path / "broker.log", toolchain, security, folders)
-    kafka.start()
-    try:
-        made = Secured(toolchain, stack, tmp_path, kafka, folders)
+    with secured(platform(security={"kafka": True}, pipelines={NAME: own}), toolchain, tmp_path) as kafka:
+        made = Secured(toolchain, stack, tmp_path, kafka)
         made.create_topics()
         yield made
         made.end()
-    finally:
-        kafka.stop()
 
 
 def test_a_killed_driver_and_one_with_another_password_leave_every_output_exact(pipeline: Secured) -> None:
-    pipeline.give("the first")
+    assert pipeline.kafka.give({NAME: "the first"}) == 0
     pipeline.password = "the first"
     pipeline.send(mixture(SEED, NUMBER))
     first = pipeline.start()
     wait_for("a declared epoch", STEP_S, lambda: bool(pipeline.events("epoch", state="declared", epoch=1)), first)
     first.kill()
 
-    pipeline.give("the second")
+    assert pipeline.kafka.give({NAME: "the second"}) == 0
     refused = pipeline.start()
     assert refused.wait(STEP_S)
     assert refused.status() == ACCESS, refused.post_mortem()

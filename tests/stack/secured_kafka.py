@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from effectively_once.kafka_client import FOLDER, MECHANISM, PROTOCOL, client_config
 from effectively_once.operate import grant
 from infra.certificates import Certificate, make_authority, sign
+from infra.components import kafka_security
 from infra.components.clients import login
 from infra.components.kafka_security import MAY_ALL
 from infra.components.kafka_security import MECHANISM as SCRAM
 from infra.embedded.kafka import KafkaBroker
 from infra.embedded.ports import HOST
+from infra.settings import Settings
 from infra.toolchain.prepare import Toolchain
 from infra.values.kafka import KafkaValues, Security
 from tests.charts.render import NAMESPACE, render
@@ -69,11 +75,15 @@ class Folders:
 
 
 class SecuredKafka(KafkaBroker):
-    """One node, broker and controller, with the chart's properties but for ports, folders and names of hosts."""
+    """One node, broker and controller, with the chart's properties but for ports, folders and names of hosts.
+
+    Attributes:
+        folders: of its certificates, and of logins.
+    """
 
     def __init__(self, work: Path, log: Path, toolchain: Toolchain, security: Security, folders: Folders) -> None:
         super().__init__(work, log, toolchain.java, toolchain.kafka_classpath)
-        self._security, self._folders = security, folders
+        self.folders, self._security = folders, security
 
     @property
     def bootstrap(self) -> str:
@@ -85,24 +95,27 @@ class SecuredKafka(KafkaBroker):
         """The listener of nodes, and of who gives rights."""
         return f"{NAME}:{self.link_port}"
 
-    @property
-    def objects(self) -> Any:
+    @cached_property
+    def _objects(self) -> Any:
         """What the chart makes."""
         return render("kafka", KafkaValues(image=IMAGE, security=self._security).to_helm())
 
     def give(self, passwords: Mapping[str, str], **users: Any) -> int:
-        """Run the command of the chart's Job with its file, with other rights for some users; its exit code."""
-        told = json.loads(self.objects.one("ConfigMap", "kafka-grants")["data"]["grants.json"])
-        path = self._folders.root / "grants.json"
+        """Run the command of the chart's Job, as who gives rights, with other ones for some users; its exit code."""
+        told = json.loads(self._objects.one("ConfigMap", "kafka-grants")["data"]["grants.json"])
+        path = self.folders.root / "grants.json"
         path.write_text(json.dumps({"bootstrap": self.nodes, "users": told["users"] | users}))
-        folder = self._folders.root / "passwords"
+        folder = self.folders.root / "passwords"
         folder.mkdir(exist_ok=True)
         for user, password in passwords.items():
             (folder / user).write_text(password)
-        return grant.main([str(path), f"--passwords={folder}", "--deadline-s=60"])
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.folders.admin.items():
+                patch.setenv(name, value)
+            return grant.main([str(path), f"--passwords={folder}", "--deadline-s=60"])
 
     def _properties(self, controller_port: int, data: Path, link: tuple[int, int] | None) -> str:
-        text: str = self.objects.one("ConfigMap", "kafka")["data"]["server.properties"]
+        text: str = self._objects.one("ConfigMap", "kafka")["data"]["server.properties"]
         known = {
             "${NODE_ID}": "0",
             _NODE.replace("kafka-0", "${HOSTNAME}", 1): NAME,
@@ -111,7 +124,7 @@ class SecuredKafka(KafkaBroker):
             ":9092": f":{self._port}",
             ":9093": f":{controller_port}",
             ":9094": f":{self.link_port}",
-            "/etc/kafka-tls": str(self._folders.root / "tls"),
+            "/etc/kafka-tls": str(self.folders.root / "tls"),
             "/var/lib/kafka/data": str(data),
         }
         for name, value in known.items():
@@ -119,4 +132,17 @@ class SecuredKafka(KafkaBroker):
         return text
 
     def _login(self) -> dict[str, object]:
-        return client_config(self.nodes, self._folders.admin)
+        return client_config(self.nodes, self.folders.admin)
+
+
+@contextmanager
+def secured(wanted: Settings, toolchain: Toolchain, root: Path) -> Iterator[SecuredKafka]:
+    """Start a broker with the users and rights that the program gives for these settings; it ends in any case."""
+    security = kafka_security.values(wanted)
+    assert isinstance(security, Security)
+    broker = SecuredKafka(root / "broker", root / "broker.log", toolchain, security, Folders.make(root))
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()

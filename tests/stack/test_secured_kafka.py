@@ -22,12 +22,10 @@ from effectively_once.sources.kafka import KafkaSource
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.certificates import make_authority
-from infra.components import kafka_security
 from infra.toolchain.prepare import prepare
-from infra.values.kafka import Security
 from tests.infra.platform import settings as platform
 from tests.settings import pipeline_settings
-from tests.stack.secured_kafka import Folders, SecuredKafka
+from tests.stack.secured_kafka import SecuredKafka, secured
 
 pytestmark = pytest.mark.stack
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks"}}
@@ -37,34 +35,20 @@ LogIn = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    return Folders.make(tmp_path_factory.mktemp("secured"))
-
-
-@pytest.fixture(scope="module")
-def kafka(folders: Folders) -> Iterator[SecuredKafka]:
-    """Start one with the users and rights that the program gives its pipelines."""
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Start one for these pipelines and users."""
     wanted = platform(security={"kafka": True}, pipelines=PIPELINES, kafka={"users": USERS})
-    security = kafka_security.values(wanted)
-    assert isinstance(security, Security)
-    broker = SecuredKafka(folders.root / "broker", folders.root / "broker.log", prepare(), security, folders)
-    broker.start()
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in folders.admin.items():
-                patch.setenv(name, value)
-            assert broker.give(PASSWORDS) == 0
+    with secured(wanted, prepare(), tmp_path_factory.mktemp("secured")) as broker:
+        assert broker.give(PASSWORDS) == 0
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.fixture
-def log_in(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> LogIn:
+def log_in(kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> LogIn:
     """Return a function by which this process becomes a user."""
 
     def become(user: str, password: str | None = None, **files: Any) -> None:
-        for name, value in folders.user(user, password or PASSWORDS[user], **files).items():
+        for name, value in kafka.folders.user(user, password or PASSWORDS[user], **files).items():
             monkeypatch.setenv(name, value)
 
     return become
@@ -103,10 +87,9 @@ def read(bootstrap: str, topic: str) -> list[bytes | None]:
         consumer.close()
 
 
-def send(bootstrap: str, topic: str) -> None:
-    """Send a record without a transaction. Raises KafkaException, which names why it was not taken."""
+def send(producer: Producer, topic: str) -> None:
+    """Send a record. Raises KafkaException, which names why it was not taken."""
     found: list[KafkaError | None] = []
-    producer = Producer(client_config(bootstrap))
     producer.produce(topic, b"a record", on_delivery=lambda error, _: found.append(error))
     producer.flush(20)
     if found[0] is not None:
@@ -114,15 +97,11 @@ def send(bootstrap: str, topic: str) -> None:
 
 
 def write(bootstrap: str, topic: str, transaction: str) -> None:
-    """Commit a record. Raises KafkaException, which names why it was not taken."""
-    found: list[KafkaError | None] = []
+    """Send and commit a record. Raises what `send` does, and where the transaction is refused."""
     producer = Producer({**client_config(bootstrap), "transactional.id": transaction})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(topic, b"a record", on_delivery=lambda error, _: found.append(error))
-    producer.flush(20)
-    if found[0] is not None:
-        raise KafkaException(found[0])
+    send(producer, topic)
     producer.commit_transaction(20)
 
 
@@ -167,12 +146,12 @@ def test_a_gateway_sends_and_a_reader_reads_and_neither_does_anything_else(
         gateway.flush(60)
     for topic in ("user_counts.accepted", "clicks"):
         with pytest.raises(KafkaException) as refused:
-            send(settings.kafka_bootstrap, topic)
+            send(Producer(client_config(settings.kafka_bootstrap)), topic)
         assert "AUTHORIZATION_FAILED" in refused.value.args[0].name()
     log_in("ledger")
     assert read(settings.kafka_bootstrap, "user_counts.accepted") == [b"a record"]
     with pytest.raises(KafkaException) as refused:
-        send(settings.kafka_bootstrap, settings.topic)
+        send(Producer(client_config(settings.kafka_bootstrap)), settings.topic)
     assert "AUTHORIZATION_FAILED" in refused.value.args[0].name()
 
 
@@ -206,22 +185,16 @@ def test_a_user_of_clients_is_nobody_at_the_listener_of_nodes(
 
 
 def test_a_password_and_a_right_are_taken_back_when_others_are_given(
-    settings: PipelineSettings, kafka: SecuredKafka, folders: Folders, log_in: LogIn, monkeypatch: pytest.MonkeyPatch
+    settings: PipelineSettings, kafka: SecuredKafka, log_in: LogIn
 ) -> None:
     log_in("user_counts")
     make(settings)
-    with monkeypatch.context() as patch:
-        for name, value in folders.admin.items():
-            patch.setenv(name, value)
-        assert kafka.give({**PASSWORDS, "clicks": "a new one"}, user_counts=[]) == 0
+    assert kafka.give({**PASSWORDS, "clicks": "a new one"}, user_counts=[]) == 0
     with pytest.raises(AccessError, match="does not let it use the topic"):
         check(settings)
     log_in("clicks")
     with pytest.raises(AccessError, match="refuses its login: user clicks"):
         TransactionProbe(settings.kafka_bootstrap, "clicks").run()
-    with monkeypatch.context() as patch:
-        for name, value in folders.admin.items():
-            patch.setenv(name, value)
-        assert kafka.give(PASSWORDS) == 0
+    assert kafka.give(PASSWORDS) == 0
     log_in("user_counts")
     check(settings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -163,9 +163,9 @@ def lines(good: int = GOOD) -> Iterator[bytes]:
     yield from (one.line for one in (*among, *NEWEST))
 
 
-def write(path: Path, good: int = GOOD) -> None:
-    """Write the file."""
-    path.write_bytes(b"".join(line + b"\n" for line in lines(good)))
+def write(path: Path, made: Iterable[bytes]) -> None:
+    """Write the lines of a file."""
+    path.write_bytes(b"".join(line + b"\n" for line in made))
 
 
 def _good(number: int) -> bytes:
@@ -173,13 +173,13 @@ def _good(number: int) -> bytes:
     return json.dumps({KEY: f"user-{number % USERS}", TIME: time, "text": f"ordinary {number}"}).encode()
 
 
-def main(arguments: Sequence[str] | None = None, write: Callable[[Path], None] = write) -> int:
+def main(arguments: Sequence[str] | None = None, make: Callable[[], Iterable[bytes]] = lines) -> int:
     """Write the file that is named; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if len(given) != 1 or Path(given[0]).suffix != ".jsonl":
         sys.stderr.write("name one file to write, ending in .jsonl\n")
         return 1
-    write(Path(given[0]))
+    write(Path(given[0]), make())
     return 0
 
 

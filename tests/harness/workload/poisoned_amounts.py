@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tests.harness.workload import poison
 from tests.harness.workload.poison import Poison
@@ -104,14 +103,9 @@ def lines(good: int = GOOD) -> Iterator[bytes]:
             yield one.line.replace(_IN_TIME, _IN_TIME % time)
 
 
-def write(path: Path, good: int = GOOD) -> None:
-    """Write the file."""
-    path.write_bytes(b"".join(line + b"\n" for line in lines(good)))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file that is named; returns the exit code."""
-    return poison.main(arguments, write)
+    return poison.main(arguments, lines)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def plain(folder: Path) -> Subject:
 def test_both_judges_pass_a_run_of_the_poisoned_file(tmp_path: Path) -> None:
     """All is sent again when its windows are closed: then a record in time is a dead letter too, byte for byte."""
     path = tmp_path / "poison.jsonl"
-    poison.write(path, 1_600)
+    poison.write(path, poison.lines(1_600))
     subject = from_file(path, poison.KEY, poison.TIME)
     run = run_of(tmp_path / RUN, subject)
     results = judge(run, write=False, second=ask)

@@ -97,7 +97,7 @@ GOOD = 1_600
 def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Planned]:
     """Records of the poisons; those of which there is none are left out."""
     path = tmp_path_factory.mktemp("poison") / "poison.jsonl"
-    write(path, GOOD)
+    write(path, lines(GOOD))
     names = {one.line: one.name for one in POISONS}
     assert len(names) == len(POISONS)
     sent = [names.get(line) for line in lines(GOOD) if line.strip()]
