@@ -277,7 +277,7 @@ def test_a_folder_with_texts_is_filled_and_keeps_them(runs: list[Path]) -> None:
 def test_errors_are_one_line_and_exit_code_2(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     (runs[0] / "sent.jsonl").unlink()
     assert main(["evidence", *map(str, runs), "--to", str(TO)]) == 2
-    assert capsys.readouterr().err == f"✗ {runs[0] / 'sent.jsonl'} is missing\n"
+    assert capsys.readouterr().err.startswith(f"✗ {runs[0] / 'sent.jsonl'} is missing: `make check ")
     pack(runs[1:], TO, [])
     packed = TO / KEPT[1]
     packed.write_bytes(packed.read_bytes()[:-100])
