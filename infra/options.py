@@ -41,6 +41,13 @@ def ask(kind: Callable[..., T], act: Callable[[T], int], words: Sequence[str] | 
         words: the arguments; None: those of this process.
         name: of the command, in its help.
     """
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    add_command(app, kind, act, name=name)
+    return run(app, words, name)
+
+
+def add_command(app: typer.Typer, kind: Callable[..., T], act: Callable[[T], int], *, name: str) -> None:
+    """Add a command whose options are the fields of a model; the arguments are those of `ask`."""
 
     def command(**fields: Any) -> int:
         return act(_check(kind, fields))
@@ -49,9 +56,7 @@ def ask(kind: Callable[..., T], act: Callable[[T], int], words: Sequence[str] | 
     parameters = [_parameter(one, hints[one.name]) for one in inspect.signature(kind).parameters.values()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(name, cls=Several, help=inspect.getdoc(kind))(command)
-    return run(app, words, name)
 
 
 def _parameter(field: inspect.Parameter, hint: Any) -> inspect.Parameter:

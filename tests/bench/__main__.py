@@ -1,11 +1,17 @@
-"""`python -m tests.bench CASE`: measurements as ratios of things in one run; raw samples below `runs/bench`."""
+"""`make bench CASE=`: measurements as ratios of things in one run; raw samples below `runs/bench`."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
+from functools import partial
+from types import ModuleType
 
+import typer
+
+from infra.command_line import run
 from infra.embedded.guard import run_guarded
+from infra.options import add_command
 from tests.bench import (
     against,
     catalog,
@@ -21,33 +27,41 @@ from tests.bench import (
     state,
     streams,
 )
+from tests.bench.options import Asked
 
-CASES = {
-    "quick": (quick, "all but the largest, smaller: a quarter of an hour"),
-    "page": (page, "writes the docs' page of measurements from the newest ones"),
-    "semantics": (semantics, "at least once on plain Spark, with the catalog, and exactly once"),
-    "against": (against, "user_counts of this checkout and of an earlier commit: what a change costs"),
-    "streams": (streams, "S1 against plain Spark with dedup and Kafka Streams"),
-    "dedup": (dedup, "the catalog against dropDuplicatesWithinWatermark"),
-    "checkpoint": (checkpoint, "our checkpoint file manager against Spark's default one"),
-    "restart": (restart, "driver killed to next published epoch, with many live ids"),
-    "state": (state, "windows in the ledger's state or in Spark's, by number of keys"),
-    "held": (held, "a held watermark: memory and epoch time by how long, and latency beside the rule of before"),
-    "optimisations": (optimisations, "fusion and combiner lifting, on and off: plan, bytes shuffled, speed"),
-    "flat": (flat, "the catalog's cost as live ids grow"),
-    "catalog": (catalog, "speed and size of the dedup catalog in one process"),
+CASES: dict[str, ModuleType] = {
+    "quick": quick,
+    "page": page,
+    "semantics": semantics,
+    "against": against,
+    "streams": streams,
+    "dedup": dedup,
+    "checkpoint": checkpoint,
+    "restart": restart,
+    "state": state,
+    "held": held,
+    "optimisations": optimisations,
+    "flat": flat,
+    "catalog": catalog,
 }
+"""Each has a model of its options, `Asked`, and `measure`, which returns a table."""
 
 
-def main() -> int:
-    """Run one case; options are the case's own."""
-    given = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    cases = given.add_subparsers(dest="case", required=True)
-    for name, (module, told) in CASES.items():
-        module.arguments(cases.add_parser(name, help=told))
-    asked = given.parse_args()
-    module, _ = CASES[asked.case]
-    if text := module.measure(asked):
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the case that the command line names; returns the exit code."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def _bench() -> None:
+        """Measure; tables of ratios, raw samples and figures below runs/bench."""
+
+    for name, case in CASES.items():
+        add_command(app, case.Asked, partial(_measure, case), name=name)
+    return run(app, arguments, "bench")
+
+
+def _measure(case: ModuleType, asked: Asked) -> int:
+    if text := case.measure(asked):
         sys.stdout.write(text + "\n")
     return 0
 

@@ -1,27 +1,28 @@
 """What a change costs: `user_counts` of this checkout against that of an earlier commit.
 
-`python -m tests.bench against --before COMMIT`: one topic, filled once; both take turns, each on a fresh pipeline, with
-the wheel and the Java classes of its own commit. A sample is rows per second, as in `semantics`.
+`make bench CASE=against ARGS="--before COMMIT"`: one topic, filled once; both take turns, each on a fresh pipeline,
+with the wheel and the Java classes of its own commit. A sample is rows per second, as in `semantics`.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import subprocess
-import sys
 import tarfile
 import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from infra.cluster.access import CHECKOUT
 from infra.toolchain.prepare import prepare
 from tests.bench import rates, table
+from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
+from tests.bench.options import Master, Rounds, in_turn, pick
 from tests.bench.place import LASTING_JVM, MASTERS, Place, open_place
 from tests.bench.s1_events import Events
 
@@ -31,17 +32,18 @@ WARM_UP = 0.4
 """Share of the records. A JVM compiles for its first 600,000 or so: they take twice as long as those after them."""
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--before", required=True, help="commit, tag or branch")
-    given.add_argument("--records", type=int, default=2_000_000)
-    given.add_argument("--bytes", type=int, default=100, help="size of a record")
-    given.add_argument("--epoch-rows", type=int, default=100_000)
-    given.add_argument("--at-least", type=float, default=None, help="target of the ratio")
-    add_common(given, master="cluster")
+class Asked(Rounds):
+    """user_counts of this checkout and of an earlier commit: what a change costs."""
+
+    before: Annotated[str, typer.Option(help="Commit, tag or branch.")]
+    records: Annotated[int, typer.Option(min=1)] = 2_000_000
+    bytes: Annotated[int, typer.Option(min=1, help="Size of a record.")] = 100
+    epoch_rows: Annotated[int, typer.Option(min=1)] = 100_000
+    at_least: Annotated[float | None, typer.Option(help="Target of the ratio.")] = None
+    master: Master = "cluster"
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     commit = _commit(asked.before)
     kept = Kept.begin(
@@ -76,7 +78,7 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(text, f"This checkout beside {commit[:9]}", "rows/s", found)
 
 
-def _once(place: Place, name: str, asked: argparse.Namespace) -> dict[str, Any]:
+def _once(place: Place, name: str, asked: Asked) -> dict[str, Any]:
     settings = place.pipeline(name, TOPIC, MODULE, shards=SHARDS, epoch_rows_max=asked.epoch_rows)
     # A setting that is new is unknown to the version before; both have its default.
     given = settings.model_dump_json(exclude_defaults=True, exclude_none=True)
@@ -90,7 +92,7 @@ def _commit(name: str) -> str:
     asked = ["git", "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"]
     found = subprocess.run(asked, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if found.returncode:
-        sys.exit(f"✗ --before {name}: no commit of this repository. `git log --oneline` lists them.")
+        raise BenchError(f"--before {name}: no commit of this repository; `git log --oneline` lists them")
     return found.stdout.strip()
 
 

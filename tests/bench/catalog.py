@@ -7,7 +7,6 @@ does: without it a small catalog stays in the processor's cache, as it never wou
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -17,12 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
+import typer
 
 from effectively_once.state.catalog import BUCKET_MS, Catalog
 from effectively_once.state.lateness import Windows
+from tests.bench import options
 
 WINDOW_MS = 60_000
 WARM_UP = 3
@@ -178,16 +180,17 @@ def _resident() -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--ids", type=int, default=1_000_000, help="live ids")
-    given.add_argument("--batch", type=int, default=20_000, help="ids of one epoch and shard")
-    given.add_argument("--buckets", type=int, default=4, help="live buckets")
-    given.add_argument("--id-bytes", type=int, default=24, help="bytes of an id")
-    given.add_argument("--rounds", type=int, default=100, help="batches to decide, for each kind of batch")
+class Asked(options.Asked):
+    """Speed and size of the dedup catalog in one process."""
+
+    ids: Annotated[int, typer.Option(min=1, help="Live ids.")] = 1_000_000
+    batch: Annotated[int, typer.Option(min=1, help="Ids of one epoch and shard.")] = 20_000
+    buckets: Annotated[int, typer.Option(min=1, help="Live buckets.")] = 4
+    id_bytes: Annotated[int, typer.Option(min=1, help="Bytes of an id.")] = 24
+    rounds: Annotated[int, typer.Option(min=1, help="Batches to decide, for each kind of batch.")] = 100
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Measure everything at one number of live ids; every number was said when it was known, nothing is left."""
     load = Workload(asked.ids, asked.batch, asked.buckets, asked.id_bytes)
     _say("workload", ids=load.ids, batch=load.batch, buckets=load.buckets, id_bytes=load.id_bytes)

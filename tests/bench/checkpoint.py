@@ -1,12 +1,11 @@
 """What a checkpoint costs a batch: our checkpoint file manager, and the one that Spark takes by itself.
 
-`python -m tests.bench checkpoint`: batches of ten rows into the noop sink, as quickly as they come. A sample is the
+`make bench CASE=checkpoint`: batches of ten rows into the noop sink, as quickly as they come. A sample is the
 median of `triggerExecution` of one run's batches, without the first ones, which warm the JVM up.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
@@ -14,7 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
 
 from effectively_once.driver.session import MANAGER
 from infra.embedded.stack import Endpoints
@@ -23,7 +25,7 @@ from infra.toolchain.jars import resolve_jars
 from tests.bench import rates, table
 from tests.bench.checkpoint_job import ROWS, SETTING
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
+from tests.bench.options import Rounds, among, in_turn, pick
 from tests.bench.place import LASTING_JVM, LOCAL, Place, open_place
 
 OURS_S3, SPARK_S3, SPARK_LOCAL = "MinIO, ours", "MinIO, Spark's default over S3A", "local folder, Spark's default"
@@ -77,13 +79,14 @@ ARMS = {
 }
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--batches", type=int, default=120, help=f"of each run, beside {WARM_UP} to warm up")
-    add_common(given, arms=list(ARMS))
+class Asked(Rounds):
+    """Our checkpoint file manager against Spark's default one."""
+
+    batches: Annotated[int, typer.Option(min=1, help=f"Of each run, beside {WARM_UP} to warm up.")] = 120
+    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field([*ARMS])
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     kept = Kept.begin(
         "checkpoint",

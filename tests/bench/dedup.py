@@ -1,25 +1,27 @@
 """Deduplication alone, inside Spark: the catalog, and `dropDuplicatesWithinWatermark` on RocksDB.
 
-`python -m tests.bench dedup --live 1000000`: the same files of ids for both. They fill the state to so many live ids,
+`make bench CASE=dedup ARGS="--live 1000000"`: the same files of ids for both. They fill the state to so many live ids,
 then come steady batches with one copy in twenty rows, by which as many ids go as come. A sample is rows per second of
 the steady batches but the first ones; how many ids each batch let through is checked.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
 
 from tests.bench import rates, table
 from tests.bench.dedup_data import SPAN_MS, Batches
 from tests.bench.dedup_step import SHARDS
 from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
+from tests.bench.options import Master, Rounds, among, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, Started, open_place
 from tests.bench.spark_arm import ROCKSDB
 
@@ -47,16 +49,18 @@ class Run:
     master: str
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--live", type=int, default=1_000_000, help="live ids")
-    given.add_argument("--batch", type=int, default=100_000, help="rows of a steady batch")
-    given.add_argument("--fill-batch", type=int, default=500_000, help="rows of a batch that fills")
-    given.add_argument("--steady", type=int, default=12, help=f"steady batches, the first {SKIPPED} are not counted")
-    add_common(given, master="local", arms=list(ARMS))
+class Asked(Rounds):
+    """The catalog against dropDuplicatesWithinWatermark."""
+
+    live: Annotated[int, typer.Option(min=1, help="Live ids.")] = 1_000_000
+    batch: Annotated[int, typer.Option(min=1, help="Rows of a steady batch.")] = 100_000
+    fill_batch: Annotated[int, typer.Option(min=1, help="Rows of a batch that fills.")] = 500_000
+    steady: Annotated[int, typer.Option(min=1, help=f"Steady batches; the first {SKIPPED} are not counted.")] = 12
+    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field([*ARMS])
+    master: Master = "local"
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     batches = Batches(asked.live, min(asked.fill_batch, asked.live), asked.batch, asked.steady)
     kept = Kept.begin(

@@ -1,26 +1,28 @@
 """Whether the catalog's cost stays the same as live ids grow: the case `catalog` at several sizes, beside each other.
 
-`python -m tests.bench flat --ids 1000000 10000000 50000000`: every size in a process of its own, in turn. It takes
+`make bench CASE=flat ARGS="--ids 1000000 10000000 50000000"`: every size in a process of its own, in turn. It takes
 long: `--resume FOLDER` goes on where an interrupted measurement ended.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
 
 from infra.cluster.access import CHECKOUT
 from infra.toolchain.prepare import default_console
 from tests.bench import table
 from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, pick
+from tests.bench.options import Rounds, pick
 
 WITHIN = 1.2
 COSTS: dict[str, dict[str, Any]] = {
@@ -32,14 +34,16 @@ COSTS: dict[str, dict[str, Any]] = {
 Found = Mapping[str, Mapping[int, Sequence[float]]]
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--ids", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000], help="live ids")
-    given.add_argument("--batch", type=int, default=20_000, help="ids of one epoch and shard")
-    add_common(given)
+class Asked(Rounds):
+    """The catalog's cost as live ids grow."""
+
+    ids: Annotated[list[int], typer.Option(help="Live ids, the smallest first.")] = Field(
+        [1_000_000, 10_000_000, 50_000_000]
+    )
+    batch: Annotated[int, typer.Option(min=1, help="Ids of one epoch and shard.")] = 20_000
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     kept = Kept.begin("flat", asked.resume, **pick(asked, "ids", "batch", "rounds"))
     console = default_console()
@@ -69,7 +73,7 @@ def _line(lines: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> Mapp
     return next(one for one in lines if all(one.get(name) == value for name, value in fields.items()))
 
 
-def _table(found: Found, memory: Mapping[int, float], asked: argparse.Namespace) -> str:
+def _table(found: Found, memory: Mapping[int, float], asked: Asked) -> str:
     rows = [[f"{ids:,}", *(spread(found[cost][ids]) for cost in COSTS), f"{memory[ids]:.1f}"] for ids in asked.ids]
     heading = ["live ids", *(f"{cost}: ns an id, median (from, to)" for cost in COSTS), "bytes an id"]
     lines = [

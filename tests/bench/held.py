@@ -1,6 +1,6 @@
 """What a held watermark costs: memory and epoch time by how long it is held, and latency of windows by either rule.
 
-`python -m tests.bench held --holds 0 5 10 15`: the packaged job `user_counts`, with `idle_ms`, on events of which one
+`make bench CASE=held ARGS="--holds 0 5 10 15"`: the packaged job `user_counts`, with `idle_ms`, on events of which one
 partition's clock stands still for so many minutes of the others' time. All of it is in the topic before, so minutes are
 records: what is kept, and how epochs take longer, depends on those. Then the same input at a pace, with that partition
 behind by more than the lateness: by the partition that is furthest behind, by the largest time, and on Flink by split.
@@ -8,7 +8,6 @@ behind by more than the lateness: by the partition that is furthest behind, by t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -23,9 +22,9 @@ from tests.bench.facts import Kept
 from tests.bench.flink import Flink
 from tests.bench.held_epochs import Published, closing_epochs, latencies_s, require_held
 from tests.bench.held_events import HeldEvents, Sent, paced
+from tests.bench.held_options import Asked
 from tests.bench.held_table import BY_FRONT, BY_SLOWEST, BY_SPLIT, name_of
 from tests.bench.memory import ALL, watch_memory
-from tests.bench.options import add_common
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, Started, open_place
 from tests.bench.s1_events import PARTITIONS, START_MS, WINDOW_MS, fill
 from tests.bench.visible import Visible, watch_results
@@ -39,27 +38,14 @@ PACED_WINDOW_MS, PACED_LATENESS_MS, PACED_LAG_MS = 5_000, 10_000, 20_000
 RULES: dict[str, dict[str, Any]] = {BY_SLOWEST: {"idle_ms": IDLE_MS}, BY_FRONT: {}}
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--holds", type=int, nargs="+", default=[0, 5, 10, 15], help="minutes of 20; 0 has to be first")
-    given.add_argument("--records", type=int, default=2_000_000)
-    given.add_argument("--users", type=int, default=100_000)
-    given.add_argument("--epoch-rows", type=int, default=50_000)
-    given.add_argument("--bound", type=int, default=100_000, help="held_rows_max of one more arm with the longest hold")
-    given.add_argument("--seconds", type=int, default=120, help="of the run at a pace")
-    given.add_argument("--per-s", type=int, default=1_000, help="its records per second")
-    add_common(given, rounds=3)
-
-
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the tables."""
     if asked.holds[0] != 0 or sorted(set(asked.holds)) != asked.holds:
         raise BenchError(f"--holds {asked.holds}: name 0 first, which is what others are compared with, then rising")
-    options = {name: value for name, value in vars(asked).items() if name not in ("case", "resume")}
     kept = Kept.begin(
         "held",
         asked.resume,
-        **options,
+        **asked.model_dump(exclude={"resume"}),
         shards=SHARDS,
         window_ms=WINDOW_MS,
         lateness_ms=LATENESS_MS,
@@ -90,7 +76,7 @@ def _sample(kept: Kept, place: Place, arm: str, number: int, take: Callable[[], 
         return kept.take(take, arm=arm, round=number)
 
 
-def _cost(place: Place, hold: int, bound: int, asked: argparse.Namespace) -> dict[str, Any]:
+def _cost(place: Place, hold: int, bound: int, asked: Asked) -> dict[str, Any]:
     """Memory and epoch times of one run on a topic that is full."""
     events = HeldEvents(asked.records, asked.users, hold_ms=hold * 60_000)
     changes = {"idle_ms": IDLE_MS, "held_rows_max": bound, "epoch_rows_max": asked.epoch_rows}
@@ -115,7 +101,7 @@ def _cost(place: Place, hold: int, bound: int, asked: argparse.Namespace) -> dic
     return {"mib": peaks.mib, "epoch_ms": list(published.took_ms), "late": published.late}
 
 
-def _wait(place: Place, rule: str, asked: argparse.Namespace) -> dict[str, Any]:
+def _wait(place: Place, rule: str, asked: Asked) -> dict[str, Any]:
     """When each window was visible in one run at a pace, by one rule."""
     records = asked.seconds * asked.per_s
     events = HeldEvents(records, asked.users, span_ms=asked.seconds * 1000, lag_ms=PACED_LAG_MS)
@@ -166,7 +152,7 @@ def _due(events: HeldEvents) -> dict[int, int]:
     return {start: count for start, count in windows.items() if start + PACED_WINDOW_MS <= until_ms}
 
 
-def _measured_from(asked: argparse.Namespace) -> int:
+def _measured_from(asked: Asked) -> int:
     """Return from which time on windows are compared: a quarter of the run is for the start of JVMs."""
     return START_MS + 250 * int(asked.seconds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from tests.bench import table
 from tests.bench.facts import spread
 from tests.bench.held_epochs import compare_latencies, middle_and_longest
+from tests.bench.held_options import Asked
 from tests.bench.memory import ROLES
 
 BY_SLOWEST, BY_FRONT = "by the partition furthest behind", "by the largest time seen"
@@ -24,12 +24,12 @@ def name_of(minutes: int, bound: int | None = None) -> str:
     return held if bound is None else f"{held}, held_rows_max {bound:,}"
 
 
-def write(costs: Taken, waits: Taken, asked: argparse.Namespace) -> str:
+def write(costs: Taken, waits: Taken, asked: Asked) -> str:
     """Write both tables, with ratios below each."""
     return "\n".join([*_costs(costs, asked), "", *_waits(waits, asked)])
 
 
-def _costs(costs: Taken, asked: argparse.Namespace) -> list[str]:
+def _costs(costs: Taken, asked: Asked) -> list[str]:
     memory = {role: {arm: [one["mib"][role] for one in taken] for arm, taken in costs.items()} for role in ROLES}
     times = {arm: [middle_and_longest(one["epoch_ms"]) for one in taken] for arm, taken in costs.items()}
     median = {arm: [one for one, _ in taken] for arm, taken in times.items()}
@@ -61,7 +61,7 @@ def _costs(costs: Taken, asked: argparse.Namespace) -> list[str]:
     ]
 
 
-def _waits(waits: Taken, asked: argparse.Namespace) -> list[str]:
+def _waits(waits: Taken, asked: Asked) -> list[str]:
     """Latencies of the windows that all rules have closed, round by round; the ratio is that of the same round."""
     by_round = [
         compare_latencies({rule: _by_window(taken[number]) for rule, taken in waits.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from tests.bench.optimisations_table import EPOCH, QUERY
 from tests.bench.optimised import VARIANTS
 from tests.bench.optimised_job import group
 from tests.bench.options import in_turn
-from tests.bench.place import MASTERS, Place
+from tests.bench.place import Place
 from tests.bench.s1_arms import OURS, TOPIC, Run, run_arm
 from tests.bench.s1_events import Events
 
@@ -38,7 +37,7 @@ def done(kept: Kept, part: str, users: int, rounds: Iterable[int]) -> bool:
     return all(kept.find_sample(**which) is not None for which in each)
 
 
-def queries(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) -> None:
+def queries(kept: Kept, place: Place, events: Events, rounds: int, *, master: str) -> None:
     """Rounds of the query that are not there yet, in one session; what was done is kept when it is interrupted."""
     name = f"optimised{events.users}"
     log = place.scratch / f"{name}-log"
@@ -49,13 +48,13 @@ def queries(kept: Kept, place: Place, events: Events, asked: argparse.Namespace)
         "startingOffsets": "earliest",
         "endingOffsets": "latest",
     }
-    left = [number for number in range(asked.rounds) if not done(kept, QUERY, events.users, [number])]
+    left = [number for number in range(rounds) if not done(kept, QUERY, events.users, [number])]
     settings = {"format": "kafka", "options": options, "parts": PARTS, "rounds": left, "variants": [*VARIANTS]}
     started = place.driver(
         name,
         "tests.bench.optimised_job",
         json.dumps(settings),
-        master=MASTERS[asked.master],
+        master=master,
         conf=event_log.settings(log),
     )
 
@@ -100,9 +99,9 @@ def compare(told: Sequence[dict[str, Any]], truth: dict[int, int]) -> None:
             )
 
 
-def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) -> None:
+def epochs(kept: Kept, place: Place, events: Events, rounds: int, *, master: str, rows: int) -> None:
     """All rounds of the pipeline; a driver of its own each time."""
-    for number in range(asked.pipeline_rounds):
+    for number in range(rounds):
         for arm in in_turn([*EPOCHS], number):
             if kept.find_sample(part=EPOCH, users=events.users, arm=arm, round=number) is not None:
                 continue
@@ -111,7 +110,7 @@ def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) 
             log = place.scratch / f"{name}-log"
             log.mkdir()
             conf = event_log.settings(log)
-            run = Run(place, events, name, asked.epoch_rows, MASTERS[asked.master], EPOCHS[arm], conf)
+            run = Run(place, events, name, rows, master, EPOCHS[arm], conf)
             found = run_arm(run, OURS, compare=number == 0)
             logged = event_log.read(log)
             ours = [each for each in logged if any("MapInArrow" in line for line in each.plan)]

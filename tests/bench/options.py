@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from tests.bench.place import MASTERS
+import typer
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
-
-def add_common(
-    given: argparse.ArgumentParser, *, rounds: int = 5, master: str | None = None, arms: Sequence[str] = ()
-) -> None:
-    """Add `--rounds` and `--resume`; `--master` of Spark and `--arms` where a case has them."""
-    given.add_argument("--rounds", type=int, default=rounds)
-    if master is not None:
-        given.add_argument("--master", choices=sorted(MASTERS), default=master, help="of Spark")
-    if arms:
-        given.add_argument("--arms", nargs="+", choices=list(arms), default=list(arms))
-    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+Master = Annotated[Literal["local", "cluster"], typer.Option(help="Of Spark: one JVM, or driver and two executors.")]
+"""One of `place.MASTERS`."""
 
 
-def pick(asked: argparse.Namespace, *names: str) -> dict[str, Any]:
+class Asked(BaseModel):
+    """What a case is asked for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def words(self) -> str:
+        """The options that were named, as on a command line."""
+        named = ((name, getattr(self, name)) for name in type(self).model_fields if name in self.model_fields_set)
+        return " ".join(f"--{name.replace('_', '-')} {_spell(value)}" for name, value in named)
+
+
+class Rounds(Asked):
+    """What a measurement of several rounds is asked for."""
+
+    rounds: Annotated[int, typer.Option(min=1, help="How often each arm is measured.")] = 5
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with a measurement that was interrupted.")
+    ] = None
+
+
+def among(known: Collection[str]) -> AfterValidator:
+    """Take only what is known, in an option of several values."""
+
+    def check(values: list[str]) -> list[str]:
+        if unknown := [one for one in values if one not in known]:
+            raise ValueError(f"{unknown[0]!r} is not one of {', '.join(map(repr, known))}")
+        return values
+
+    return AfterValidator(check)
+
+
+def pick(asked: Asked, *names: str) -> dict[str, Any]:
     """Return some of the options, as settings of a measurement."""
     return {name: getattr(asked, name) for name in names}
 
@@ -31,3 +54,7 @@ def in_turn(arms: Sequence[str], number: int) -> list[str]:
     """Order the arms of a round: each is the first one as often as another."""
     turn = number % len(arms)
     return [*arms[turn:], *arms[:turn]]
+
+
+def _spell(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

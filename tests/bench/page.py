@@ -6,15 +6,17 @@ writes the page from there.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from infra.cluster.access import CHECKOUT
+from tests.bench import options
 from tests.bench.errors import BenchError
 from tests.bench.facts import FACTS, PLANS, Kept
 
@@ -36,20 +38,23 @@ SIZES = {"dedup": ("live", "rows")}
 """Settings by which measurements of one case are different ones, each with a section of its own."""
 INTRO = """# Measurements
 
-Made by `python -m tests.bench page`; do not edit. What matters is a ratio of two things in one run, taken in turns: the
+Made by `make bench CASE=page`; do not edit. What matters is a ratio of two things in one run, taken in turns: the
 machines are shared and noisy, so numbers of different sections do not compare. `make bench` runs smaller forms of all
 cases; the command of each section made that section. Raw samples and facts of the machine are in
 `docs/evidence/bench`, one file for each section.
 """
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--runs", type=Path, default=CHECKOUT / "runs" / "bench", help="where measurements are kept")
-    given.add_argument("--docs", type=Path, default=CHECKOUT, help="checkout to write to")
+class Asked(options.Asked):
+    """Write the docs' page of measurements from the newest ones."""
+
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where measurements are kept.", show_default=False)] = (
+        CHECKOUT / "runs" / "bench"
+    )
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Checkout to write to.", show_default=False)] = CHECKOUT
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Keep and write; nothing is measured."""
     to = asked.docs / EVIDENCE
     to.mkdir(parents=True, exist_ok=True)

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from types import ModuleType
+from typing import Annotated
+
+import typer
+from pydantic import Field
 
 from infra.toolchain.prepare import default_console
-from tests.bench import checkpoint, dedup, flat, restart, semantics, streams
+from tests.bench import checkpoint, dedup, flat, options, restart, semantics, streams
+from tests.bench.options import Rounds, among
 
-SET: dict[str, tuple[ModuleType, list[str]]] = {
-    "semantics": (semantics, ["--records", "400000", "--bytes", "100", "--rounds", "3"]),
-    "streams": (streams, ["--records", "1500000", "--batch-rows", "250000", "--rounds", "3"]),
-    "dedup": (dedup, ["--live", "1000000", "--rounds", "3", "--steady", "8"]),
-    "checkpoint": (checkpoint, ["--batches", "100", "--rounds", "1"]),
-    "restart": (restart, ["--live", "1000000", "--rounds", "3"]),
-    "flat": (flat, ["--ids", "1000000", "10000000", "--rounds", "1"]),
+SET: dict[str, tuple[ModuleType, Rounds]] = {
+    "semantics": (semantics, semantics.Asked(records=400_000, bytes=[100], rounds=3)),
+    "streams": (streams, streams.Asked(records=1_500_000, batch_rows=250_000, rounds=3)),
+    "dedup": (dedup, dedup.Asked(live=1_000_000, rounds=3, steady=8)),
+    "checkpoint": (checkpoint, checkpoint.Asked(batches=100, rounds=1)),
+    "restart": (restart, restart.Asked(live=[1_000_000], rounds=3)),
+    "flat": (flat, flat.Asked(ids=[1_000_000, 10_000_000], rounds=1)),
 }
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--only", nargs="+", choices=list(SET), default=list(SET), help="some of the set")
+class Asked(options.Asked):
+    """All but the largest, smaller: a quarter of an hour. `bench --help` names the single cases."""
+
+    only: Annotated[list[str], among(SET), typer.Option(metavar="CASE...", help="Some of the set.")] = Field([*SET])
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run case after case; every table is printed when it is there, and how long it took."""
     console = default_console()
     for name in asked.only:
-        module, words = SET[name]
-        given = argparse.ArgumentParser()
-        module.arguments(given)
+        module, given = SET[name]
         began = time.monotonic()
-        text = module.measure(given.parse_args(words))
-        sys.stdout.write(f"# {name} {' '.join(words)}\n\n{text}\n\n")
+        text = module.measure(given)
+        sys.stdout.write(f"# {name} {given.words}\n\n{text}\n\n")
         sys.stdout.flush()
         console.say(f"✓ {name} {time.monotonic() - began:.0f} s")
     return ""

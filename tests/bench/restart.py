@@ -1,13 +1,12 @@
 """How long a pipeline is away when its driver is killed, by the number of ids that it has to know again.
 
-`python -m tests.bench restart --live 1000000 10000000`: a pipeline is filled, then its driver is killed and started
+`make bench CASE=restart ARGS="--live 1000000 10000000"`: a pipeline is filled, then its driver is killed and started
 again, round by round. A sample is the time from the start of the process to the first epoch that is not a repeat;
 half of the records of that epoch are copies of the oldest ids, and have to be found.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
 
 from infra.embedded.class_archive import class_archive
 from infra.embedded.process import wait_for
@@ -23,7 +25,7 @@ from infra.embedded.spark import EXECUTORS, JVM_OPTIONS
 from tests.bench import rates, table
 from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, pick
+from tests.bench.options import Rounds, pick
 from tests.bench.place import Place, Started, open_place
 from tests.bench.s1_events import WINDOW_MS, Events, fill, value
 
@@ -54,14 +56,14 @@ class Filled:
         fill(self.place.endpoints.kafka_bootstrap, self.name, [*islice(self.events.values(), COPIES), *new])
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--live", type=int, nargs="+", default=[1_000_000, 10_000_000], help="live ids")
-    given.add_argument("--ours", default=MODULE, help="module of our job")
-    add_common(given)
+class Asked(Rounds):
+    """Driver killed to next published epoch, with many live ids."""
+
+    live: Annotated[list[int], typer.Option(help="Live ids.")] = Field([1_000_000, 10_000_000])
+    ours: Annotated[str, typer.Option(help="Module of our job.")] = MODULE
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     kept = Kept.begin(
         "restart",
@@ -84,7 +86,7 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(text, "Driver started again to next published epoch", "s", totals, TARGET.at_most)
 
 
-def _rounds(kept: Kept, place: Place, live: int, asked: argparse.Namespace) -> list[dict[str, float]]:
+def _rounds(kept: Kept, place: Place, live: int, asked: Asked) -> list[dict[str, float]]:
     samples = [kept.find_sample(live=live, round=number) for number in range(asked.rounds)]
     known = [one["steps_s"] for one in samples if one is not None]
     if len(known) == asked.rounds:

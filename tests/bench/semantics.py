@@ -1,18 +1,20 @@
 """What exactly-once costs: S1 at least once on plain Spark, at least once with the catalog, and exactly once.
 
-`python -m tests.bench semantics`: a topic for each size of records, filled once; the three arms take turns, each on a
+`make bench CASE=semantics`: a topic for each size of records, filled once; the three arms take turns, each on a
 fresh pipeline. A sample is rows per second from the end of a warm-up (a quarter of the rows) to that of the last epoch.
 """
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
 
 from tests.bench import rates, table
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
+from tests.bench.options import Master, Rounds, in_turn, pick
 from tests.bench.place import LASTING_JVM, MASTERS, Place, open_place
 from tests.bench.s1_events import Events
 
@@ -29,15 +31,16 @@ WARM_UP = 0.25
 DONE_S = 300.0
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--records", type=int, default=800_000)
-    given.add_argument("--bytes", type=int, nargs="+", default=list(SIZES), help="sizes of a record")
-    given.add_argument("--epoch-rows", type=int, default=EPOCH_ROWS)
-    add_common(given, master="cluster")
+class Asked(Rounds):
+    """At least once on plain Spark, with the catalog, and exactly once."""
+
+    records: Annotated[int, typer.Option(min=1)] = 800_000
+    bytes: Annotated[list[int], typer.Option(help="Sizes of a record.")] = Field([*SIZES])
+    epoch_rows: Annotated[int, typer.Option(min=1)] = EPOCH_ROWS
+    master: Master = "cluster"
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     kept = Kept.begin(
         "semantics",
@@ -65,7 +68,7 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(text, "What exactly-once costs", "rows/s", named)
 
 
-def _once(place: Place, arm: str, size: int, number: int, asked: argparse.Namespace) -> dict[str, Any]:
+def _once(place: Place, arm: str, size: int, number: int, asked: Asked) -> dict[str, Any]:
     module, semantics = ARMS[arm]
     name = f"b{number}_{size}_{[*ARMS].index(arm)}"
     settings = place.pipeline(

@@ -1,17 +1,20 @@
 """Where the state of windows lives: in the chain's deltas, or in Spark's state store, at several numbers of keys.
 
-`python -m tests.bench state --keys 1000 100000 1000000`: S1 twice, exactly once both times and with one catalog; what
+`make bench CASE=state ARGS="--keys 1000 100000 1000000"`: S1 twice, exactly once both times and with one catalog; what
 differs is who counts. A sample is rows per second after a warm-up, as in the case `streams`.
 """
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
+from typing import Annotated
+
+import typer
+from pydantic import Field
 
 from tests.bench import table
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
+from tests.bench.options import Master, Rounds, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, open_place
 from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm
 from tests.bench.s1_arms import OURS as LIBRARY
@@ -25,15 +28,16 @@ DOES = {
 }
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="users")
-    given.add_argument("--records", type=int, default=2_000_000)
-    given.add_argument("--batch-rows", type=int, default=250_000, help="rows of an epoch")
-    add_common(given, master="local")
+class Asked(Rounds):
+    """Windows in the ledger's state or in Spark's, by number of keys."""
+
+    keys: Annotated[list[int], typer.Option(help="Users.")] = Field([1_000, 100_000, 1_000_000])
+    records: Annotated[int, typer.Option(min=1)] = 2_000_000
+    batch_rows: Annotated[int, typer.Option(min=1, help="Rows of an epoch.")] = 250_000
+    master: Master = "local"
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     kept = Kept.begin(
         "state",
@@ -54,7 +58,7 @@ def measure(asked: argparse.Namespace) -> str:
     return kept.finish(_table(found, asked), "S1 by where its state is", "rows/s", found)
 
 
-def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: dict[str, list[float]]) -> None:
+def _at(kept: Kept, place: Place, keys: int, asked: Asked, found: dict[str, list[float]]) -> None:
     """All rounds at one number of keys."""
     events = Events(asked.records, keys)
     taken = [kept.find_sample(keys=keys, arm=arm, round=number) for arm in JOBS for number in range(asked.rounds)]
@@ -76,7 +80,7 @@ def _name(arm: str, keys: int) -> str:
     return f"{arm}, {keys:,} keys"
 
 
-def _table(found: dict[str, list[float]], asked: argparse.Namespace) -> str:
+def _table(found: dict[str, list[float]], asked: Asked) -> str:
     rows = [[f"{keys:,}", *(spread(found[_name(arm, keys)]) for arm in JOBS)] for keys in asked.keys]
     lines = [
         f"{asked.records:,} events, epochs of {asked.batch_rows:,}, {asked.rounds} rounds; both exactly once to Kafka",

@@ -1,20 +1,23 @@
 """S1, events per user and minute, side by side: ours with dedup, plain Spark with dedup, Kafka Streams without.
 
-`python -m tests.bench streams`: one topic, filled once; the arms take turns, each beginning anew. A sample is rows per
+`make bench CASE=streams`: one topic, filled once; the arms take turns, each beginning anew. A sample is rows per
 second from the end of a warm-up (a quarter of the rows) until all rows are processed and committed. In the first round
 the counts that an arm published are compared with what was sent.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from functools import partial
 from math import inf
+from typing import Annotated
+
+import typer
+from pydantic import Field
 
 from tests.bench import s1_streams, table
 from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
+from tests.bench.options import Master, Rounds, among, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, open_place
 from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, WARM_UP, Run, run_arm
 from tests.bench.s1_events import PARTITIONS, Events
@@ -26,17 +29,21 @@ ENOUGH_S = 3.0
 OWN_JOB, PACKAGED_JOB = "tests.bench.s1_job", "effectively_once_jobs.user_counts"
 
 
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--records", type=int, default=4_000_000)
-    given.add_argument("--users", type=int, default=100_000)
-    given.add_argument("--batch-rows", type=int, default=500_000, help="rows of our epoch, and of a batch of Spark")
-    given.add_argument("--ours", default=None, help=f"module of our job; {OWN_JOB} where it is, else {PACKAGED_JOB}")
-    given.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="settings of Spark, for both arms")
-    add_common(given, master="local", arms=list(ARMS))
+class Asked(Rounds):
+    """S1 against plain Spark with dedup and Kafka Streams."""
+
+    records: Annotated[int, typer.Option(min=1)] = 4_000_000
+    users: Annotated[int, typer.Option(min=1)] = 100_000
+    batch_rows: Annotated[int, typer.Option(min=1, help="Rows of our epoch, and of a batch of Spark.")] = 500_000
+    ours: Annotated[
+        str | None, typer.Option(help=f"Module of our job; {OWN_JOB} where it is, else {PACKAGED_JOB}.")
+    ] = None
+    conf: Annotated[list[str], typer.Option(metavar="KEY=VALUE...", help="Settings of Spark in both arms.")] = Field([])
+    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field([*ARMS])
+    master: Master = "local"
 
 
-def measure(asked: argparse.Namespace) -> str:
+def measure(asked: Asked) -> str:
     """Run it and return the table."""
     events = Events(asked.records, asked.users)
     module = asked.ours or (OWN_JOB if importlib.util.find_spec(OWN_JOB) else PACKAGED_JOB)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from contextlib import nullcontext
 from typing import Any
@@ -19,6 +18,7 @@ from tests.bench.held_epochs import (
     require_held,
 )
 from tests.bench.held_events import HeldEvents, Sent
+from tests.bench.held_options import Asked
 from tests.bench.held_table import BY_FRONT, BY_SLOWEST, BY_SPLIT, name_of
 from tests.bench.memory import ROLES
 from tests.bench.s1_events import START_MS
@@ -93,16 +93,10 @@ def test_rules_are_compared_by_the_windows_that_both_have_closed() -> None:
         compare_latencies({"a": {1: 1.0}, "b": {2: 1.0}})
 
 
-def asked(*words: str) -> argparse.Namespace:
-    given = argparse.ArgumentParser()
-    held.arguments(given)
-    return given.parse_args(words)
-
-
-@pytest.mark.parametrize("holds", [["5", "10"], ["0", "10", "5"], ["0", "0", "5"]])
-def test_holds_begin_with_none_and_rise(holds: list[str]) -> None:
+@pytest.mark.parametrize("holds", [[5, 10], [0, 10, 5], [0, 0, 5]])
+def test_holds_begin_with_none_and_rise(holds: list[int]) -> None:
     with pytest.raises(BenchError, match="name 0 first"):
-        held.measure(asked("--holds", *holds))
+        held.measure(Asked(holds=holds))
 
 
 def test_the_tables_have_ratios_to_a_watermark_that_is_not_held_and_to_the_rule_of_before() -> None:
@@ -122,7 +116,7 @@ def test_the_tables_have_ratios_to_a_watermark_that_is_not_held_and_to_the_rule_
             (BY_SPLIT, 15.0, {}, 0),
         )
     }
-    text = held_table.write(costs, waits, asked())
+    text = held_table.write(costs, waits, Asked())
     lines = text.splitlines()
     assert "| held for 5 min | 201 (200 to 202)" in text
     assert "Python workers: held for 5 min / not held: 1.99 (reported, no target)" in lines

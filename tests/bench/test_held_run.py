@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections import Counter
@@ -21,6 +20,7 @@ from tests.bench import held, held_events
 from tests.bench.errors import BenchError
 from tests.bench.flink import Flink
 from tests.bench.held_events import SLOW
+from tests.bench.held_options import Asked
 from tests.bench.held_table import BY_FRONT, BY_SLOWEST, BY_SPLIT
 from tests.bench.memory import Peaks
 from tests.bench.place import Place, Started
@@ -30,9 +30,8 @@ from tests.bench.test_memory import EXECUTOR, JAVA, WORKER
 from tests.bench.visible import Visible
 
 RECORDS, EPOCH_ROWS, BOUND = 4_000, 100, 7
-WORDS = (
-    *("--records", str(RECORDS), "--users", "50", "--epoch-rows", str(EPOCH_ROWS), "--bound", str(BOUND)),
-    *("--holds", "0", "5", "--rounds", "2", "--seconds", "50", "--per-s", "80"),
+ASKED = Asked(
+    records=RECORDS, users=50, epoch_rows=EPOCH_ROWS, bound=BOUND, holds=[0, 5], rounds=2, seconds=50, per_s=80
 )
 
 
@@ -143,14 +142,8 @@ def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
     return made
 
 
-def asked(*words: str) -> argparse.Namespace:
-    given = argparse.ArgumentParser()
-    held.arguments(given)
-    return given.parse_args([*WORDS, *words])
-
-
 def test_each_arm_and_rule_is_run_in_each_round_with_settings_of_its_own(servers: Servers) -> None:
-    text = held.measure(asked())
+    text = held.measure(ASKED)
     told = [(one.idle_ms is not None, one.held_rows_max, one.window_ms) for one in servers.started]
     unbounded = (True, held.NO_BOUND, 60_000)
     first = [unbounded, unbounded, (True, BOUND, 60_000), (True, 1_000_000, 5_000), (False, 1_000_000, 5_000)]
@@ -169,11 +162,11 @@ def test_what_was_interrupted_goes_on_where_it_was(servers: Servers, monkeypatch
     wait = held._wait
     monkeypatch.setattr(held, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        held.measure(asked())
+        held.measure(ASKED)
     monkeypatch.setattr(held, "_wait", wait)
     (folder,) = (servers.scratch / "runs" / "bench").iterdir()
     before = len(servers.started)
-    held.measure(asked("--resume", str(folder)))
+    held.measure(ASKED.model_copy(update={"resume": folder}))
     assert (before, len(servers.started)) == (3, 10)
 
 
@@ -192,4 +185,4 @@ def test_what_was_interrupted_goes_on_where_it_was(servers: Servers, monkeypatch
 def test_a_run_that_tells_nothing_is_refused(servers: Servers, change: dict[str, Any], why: str) -> None:
     servers.__dict__.update(change)
     with pytest.raises(BenchError, match=why):
-        held.measure(asked())
+        held.measure(ASKED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
     (runs / "20260102-000000-dedup" / facts.PLANS).write_text("plans")
     keep(runs, "20260103-000000-dedup", None)
     keep(runs, "20260104-000000-streams", "another case", case="streams")
-    assert page.measure(argparse.Namespace(runs=runs, docs=docs)) == ""
+    assert page.measure(page.Asked(runs=runs, docs=docs)) == ""
     text = (docs / page.PAGE).read_text()
     assert text.index("another case") < text.index("ours / theirs: 3.10")
     assert "an older one" not in text
@@ -58,7 +57,7 @@ def test_another_size_is_another_measurement(tmp_path: Path) -> None:
     (docs / page.PAGE).parent.mkdir(parents=True)
     keep(runs, "20260101-000000-dedup", "a large one", settings={**FACTS["settings"], "live": 50_000_000})
     keep(runs, "20260102-000000-dedup", "a small one")
-    page.measure(argparse.Namespace(runs=runs, docs=docs))
+    page.measure(page.Asked(runs=runs, docs=docs))
     text = (docs / page.PAGE).read_text()
     assert text.index("beside Spark's: live 1,000,000, rows 1,000") < text.index("a small one")
     assert text.index("a small one") < text.index("beside Spark's: live 50,000,000, rows 1,000")

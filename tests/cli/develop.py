@@ -39,6 +39,11 @@ register(
     "tests.fuzz.run",
     "Any record, declaration and settings, through all sinks; exit 0 all hold, 1 one does not, 2 nothing to say.",
 )
+register(
+    "bench",
+    "tests.bench.__main__",
+    "Measure a case; tables of ratios, raw samples and figures below runs/bench.",
+)
 
 
 @app.command()
@@ -112,9 +117,3 @@ def _tests_of(folder: Path, words: list[str]) -> int:
     except OSError as error:
         raise RefusedError(f"AT={folder}: {error.strerror}; `make new-pipeline` makes such a folder") from error
     return done.returncode
-
-
-@app.command(context_settings=PASS_ON)
-def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "quick") -> None:
-    """Measure; tables of ratios, raw samples and figures below runs/bench. Without a case: a quarter of an hour."""
-    raise typer.Exit(run_tool("python", "-m", "tests.bench", case, *context.args).returncode)

@@ -19,7 +19,6 @@ from infra.errors import RefusedError
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.tampered import matrix, season
-from tests.tampered.trial import TrialError
 
 OUT = CHECKOUT / "runs" / "tampered"
 SEED, COUNT = 1, 10_000
@@ -55,8 +54,6 @@ def play(asked: Asked) -> int:
     console = default_console()
     try:
         tried = season.go(asked.seed, asked.count, asked.only or [], asked.number, console.say)
-    except TrialError as error:
-        raise RefusedError(str(error)) from error
     except (KeyboardInterrupt, SystemExit) as end:
         return report_interrupt(end, "nothing is left of it, and the same command begins anew")
     if not tried:

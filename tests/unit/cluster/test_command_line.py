@@ -28,6 +28,7 @@ from tests.harness.campaigns import cluster, embedded
 from tests.harness.campaigns.options import Campaign
 from tests.harness.play.room import Found
 from tests.harness.soak import __main__ as soak
+from tests.mutants import run as mutants
 from tests.tampered import run as tampered
 from tests.unit.command import call
 
@@ -172,7 +173,16 @@ def test_what_cannot_be_done_is_refused_before_anything_takes_a_minute(
 
 
 @pytest.mark.parametrize(
-    "words", [["chaos", "--sed", "1"], ["soak", "--sed"], ["report", "--kep"], ["two-ways", "--kil"]]
+    "words",
+    [
+        ["chaos", "--sed", "1"],
+        ["soak", "--sed"],
+        ["report", "--kep"],
+        ["two-ways", "--kil"],
+        ["planted", "--onl"],
+        ["mutants", "--onl"],
+        ["tampered", "--onl"],
+    ],
 )
 def test_a_word_that_there_is_not_is_refused_before_anything_takes_a_minute(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -186,6 +196,8 @@ def test_a_word_that_there_is_not_is_refused_before_anything_takes_a_minute(
 HELP = {
     "chaos": [*Campaign.model_fields],
     "soak": [one.name for one in fields(soak.Asked)],
+    "planted": ["only", "run", "out", "garden", "list"],
+    "mutants": [one.name for one in fields(mutants.Asked)],
     "tampered": [one.name for one in fields(tampered.Asked)],
     "two-ways": [one.name for one in (*fields(experiments.Asked), *fields(two_ways.Plan))],
     "report evidence": ["to", "any_verdict"],
