@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-
-from infra.cluster.api import Api, ApiError, ClusterError, Reader
+from infra.cluster.api import Api, ApiError, Reader
+from infra.cluster.platform import (
+    AccessError,
+    NoStackError,
+    PassphraseError,
+    Platform,
+    Store,
+    assume_platform,
+    parse_platform,
+)
 from infra.embedded.stack import Endpoints
 
 BUCKET = "effectively-once"
@@ -24,115 +28,6 @@ PULUMI_S = 60.0
 CHECKOUT = Path(__file__).resolve().parents[2]
 ACCESS_KEYS = ("AWS_ACCESS_KEY_ID", "rootUser", "MINIO_ROOT_USER")
 SECRET_KEYS = ("AWS_SECRET_ACCESS_KEY", "rootPassword", "MINIO_ROOT_PASSWORD")
-
-
-class AccessError(ClusterError):
-    """The stack cannot be read; the message says why and what to do."""
-
-
-class NoStackError(AccessError):
-    """Nothing has been deployed yet, or not to its end."""
-
-
-class PassphraseError(AccessError):
-    """The passphrase of Pulumi's state is lost or another one."""
-
-
-class Part(BaseModel):
-    """Part of the stack's output. A newer program may say more; that is ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Namespaces(Part):
-    """Names of our namespaces; `operator` is None where an installed operator is used."""
-
-    platform: str
-    operator: str | None = None
-    pipelines: str
-
-    @property
-    def ours(self) -> tuple[str, ...]:
-        """Each once, in the order in which they matter."""
-        return tuple(dict.fromkeys(name for name in (self.platform, self.operator, self.pipelines) if name))
-
-
-class Kafka(Part):
-    """host:port[,host:port] inside the cluster, and outside where there is such access."""
-
-    bootstrap: str
-    external_bootstrap: str | None = None
-
-
-class Store(Part):
-    """A store with credentials: URL inside and outside the cluster, the Secret that opens it and its namespace."""
-
-    endpoint: str
-    external_endpoint: str | None = None
-    external_console: str | None = None
-    secret: str | None = None
-    secret_namespace: str | None = None
-
-
-class HistoryServer(Part):
-    """URL outside the cluster, where there is such access."""
-
-    external_url: str | None = None
-
-
-class Executors(Part):
-    """How many a pipeline is meant to have."""
-
-    count: int = 2
-
-
-class Pipeline(Part):
-    """The values of a pipeline's chart, as far as an operator's commands need them."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
-
-    name: str
-    module: str = ""
-    suspend: bool = False
-    executors: Executors = Executors()
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-
-class Platform(Part):
-    """The stack output `platform`: what was deployed where. It holds no secret."""
-
-    profile: str
-    namespaces: Namespaces
-    kafka: Kafka
-    object_store: Store
-    result_store: Store | None = None
-    history_server: HistoryServer | None = None
-    pipelines: dict[str, Pipeline] = Field(default_factory=dict)
-    images: dict[str, str] = Field(default_factory=dict)
-
-
-def parse_platform(text: str) -> Platform:
-    """Read the output of `pulumi stack output --json`.
-
-    Raises:
-        NoStackError: there is no `platform` in it: the last update did not come to its end.
-        AccessError: it is not what our program writes; the field is named.
-    """
-    try:
-        found = json.loads(text or "{}")
-        platform = found.get("platform")
-    except (ValueError, AttributeError) as error:
-        raise AccessError(f"`pulumi stack output --json` gave no JSON object: {text[:80]!r}") from error
-    if platform is None:
-        raise NoStackError("the stack has no output `platform`: its last update did not finish; run `make up` again")
-    try:
-        return Platform.model_validate(platform)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, ("platform", *first["loc"])))
-        raise AccessError(
-            f"stack output {where}: {first['msg']}; another version wrote it: run `make up` with this one"
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -247,18 +142,6 @@ def load_access(
             raise
         platform = assume_platform()
     return Access(kubeconfig, context, platform, environment, stack, checkout)
-
-
-def assume_platform(prefix: str = "effectively-once") -> Platform:
-    """What a stack with the default names would say, before it has said anything."""
-    return Platform(
-        profile="unknown",
-        namespaces=Namespaces(platform=prefix, operator=f"{prefix}-operator", pipelines=f"{prefix}-pipelines"),
-        kafka=Kafka(bootstrap=f"kafka.{prefix}.svc:9092"),
-        object_store=Store(endpoint=f"http://minio.{prefix}.svc:9000"),
-        result_store=Store(endpoint=f"postgres.{prefix}.svc:5432"),
-        history_server=HistoryServer(),
-    )
 
 
 def run_pulumi(words: tuple[str, ...], environment: Mapping[str, str], stack: str | None, checkout: Path) -> str:

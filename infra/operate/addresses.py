@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from rich.console import Console as Screen
 from rich.markup import escape
 
-from infra.cluster.access import ACCESS_KEYS, SECRET_KEYS, Access, Platform, Store
+from infra.cluster.access import ACCESS_KEYS, SECRET_KEYS, Access
 from infra.cluster.api import ApiError, Reader
+from infra.cluster.platform import Platform, Store
 from infra.embedded.ports import HOST
 from infra.operate import probes
 from infra.operate.facts import Facts, gather

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from infra.cluster.access import Platform
 from infra.cluster.api import ApiError, Reader
+from infra.cluster.platform import Platform
 from infra.operate.objects import Application, Event, Node, Part, Pod, Workload
 
 APPLICATIONS = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{}/sparkapplications"

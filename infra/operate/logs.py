@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, TextIO
 
-from infra.cluster.access import Access, AccessError
+from infra.cluster.access import Access
 from infra.cluster.api import ApiError, Reader, UnreachableError
+from infra.cluster.platform import AccessError
 from infra.console import wants_colour
 from infra.operate.facts import log_path, pods_of
 from infra.operate.objects import EXECUTOR_ID, NAME, Pod

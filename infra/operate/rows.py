@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from infra.cluster.access import Executors, Pipeline, Platform
+from infra.cluster.platform import Executors, Pipeline, Platform
 from infra.operate.facts import Facts
 from infra.operate.objects import NAME, Application, Event, Meta, Node, Pod, Workload
 from infra.operate.reasons import about, last_error_line, latest, why_not

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra import assembly
-from infra.cluster.access import parse_platform
+from infra.cluster.platform import parse_platform
 from tests.infra.platform import settings
 
 OWN = "registry.example/clicks@sha256:" + "a" * 64

@@ -14,7 +14,7 @@ import psycopg
 from kubernetes import client, config
 
 from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress
-from infra.cluster import access
+from infra.cluster.platform import AccessError, Platform
 from infra.embedded.ports import HOST
 from tests.harness.adapters.cluster import Cluster, label_of
 from tests.harness.adapters.rendering import RUN_LABEL, Object
@@ -26,7 +26,7 @@ KEYS = {USER: "username", PASSWORD: "password"}
 """What the pipeline's environment calls it, and the platform's Secret."""
 
 
-class NoDatabaseError(access.AccessError):
+class NoDatabaseError(AccessError):
     """The result store cannot be used; the message says why."""
 
 
@@ -54,7 +54,7 @@ class PodDatabase:
         self._tunnel = Tunnel(self._dial)
 
     @classmethod
-    def of(cls, server: ServerPods, told: access.Platform, kubeconfig: Path, context: str | None) -> Self:
+    def of(cls, server: ServerPods, told: Platform, kubeconfig: Path, context: str | None) -> Self:
         """What a stack's output tells of. Raises NoDatabaseError, ApiError, UnreachableError."""
         store = told.result_store
         if store is None or store.secret is None:

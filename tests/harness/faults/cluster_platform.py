@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from infra.cluster import access
+from infra.cluster import platform
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL
 from tests.harness.adapters.events import Watch
@@ -74,7 +74,7 @@ class Platform:
     lengths: PlatformLengths = field(default_factory=PlatformLengths)
 
     @classmethod
-    def of(cls, kubeconfig: Path, context: str | None, told: access.Platform, nodes: Nodes | None) -> Platform:
+    def of(cls, kubeconfig: Path, context: str | None, told: platform.Platform, nodes: Nodes | None) -> Platform:
         """What a stack's output tells of.
 
         Args:

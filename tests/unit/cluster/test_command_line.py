@@ -16,6 +16,7 @@ import pytest
 
 from infra import cli, command_line
 from infra.cluster import access, engine
+from infra.cluster.platform import AccessError
 from infra.cluster.state import state_directory
 from infra.errors import UserError
 from infra.operate.rows import Row
@@ -238,5 +239,5 @@ def test_the_help_of_make_shows_a_line_that_a_shell_takes() -> None:
 def test_no_unit_test_finds_the_cluster_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_directory()
     assert "no-cluster" in str(state.root)
-    with pytest.raises(access.AccessError):
+    with pytest.raises(AccessError):
         access.load_access(state.process_environment(), state.root)

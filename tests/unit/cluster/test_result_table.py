@@ -14,8 +14,8 @@ import pytest
 
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.settings import PipelineSettings
-from infra.cluster.access import Namespaces, Store
-from infra.cluster.access import Platform as Told
+from infra.cluster.platform import Namespaces, Store
+from infra.cluster.platform import Platform as Told
 from tests.harness import with_table
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.pod_database import NoDatabaseError, PodDatabase, secret_of

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from infra.cluster.access import Access, Platform, parse_platform
+from infra.cluster.access import Access
 from infra.cluster.api import ApiError, Lines
+from infra.cluster.platform import Platform, parse_platform
 
 NOW = "2026-11-20T20:00:00Z"
 BORN = "2026-11-20T19:50:00Z"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.cluster.access import AccessError, NoStackError, PassphraseError, explain, load_access, parse_platform
+from infra.cluster.access import explain, load_access
 from infra.cluster.api import ApiError
+from infra.cluster.platform import AccessError, NoStackError, PassphraseError, parse_platform
 from tests.unit.operate.cluster import OUTPUT, PASSWORD, PIPELINES, Cluster, access, output, secret
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.cluster.access import Access, NoStackError
+from infra.cluster.access import Access
 from infra.cluster.api import ApiError, UnreachableError
+from infra.cluster.platform import NoStackError
 from infra.operate.bundle import Bundle, BundleError, bundle, settings_without_secrets, summarise_state
 from infra.operate.redact import Redactor
 from tests.unit.operate.cluster import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.cluster.access import AccessError
 from infra.cluster.api import Lines, UnreachableError
+from infra.cluster.platform import AccessError
 from infra.operate.facts import pods_of
 from infra.operate.logs import Merged, Printer, follow_logs
 from tests.unit.operate.cluster import PIPELINES, PLATFORM, Cluster, access, application, container, pod, spark
