@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS
-from tests.unit.harness.fabricated_files import Row
+from tests.unit.harness.fabricated_files import LATENESS_MS, WINDOW_MS, Row
 
 
 def asked_of(chain: list[Row], history: list[Row]) -> list[Row]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 from zlib import crc32
 
-from tests.unit.harness import fabricate
-from tests.unit.harness.fabricate import CONTENT, EVENT_T0, FIELDS, GIT, LATENESS_MS, PARTITIONS, WINDOW_MS
+from tests.unit.harness.fabricate import CONTENT, EVENT_T0, PARTITIONS, Simulation
 from tests.unit.harness.fabricate_asked import asked_of
-from tests.unit.harness.fabricated_files import Row, raw, wire, write_lines
+from tests.unit.harness.fabricated_drivers import GIT, SETTINGS, T0
+from tests.unit.harness.fabricated_files import FIELDS, LATENESS_MS, WINDOW_MS, Row, raw, wire, write_lines
 
 NORTH, AWAY = GATEWAYS = ("north-gate", "south-gate")
 TURNS, AWAY_FROM, BACK_AT, PER_TURN = 15, 3, 12, 12
@@ -46,12 +46,12 @@ USERS = _users()
 
 def fabricate_gateways(run: Path, *, seed: int = 7) -> Path:
     """Write a run in which windows are released by the bound, and records of them are refused."""
-    _Gateways(run, seed, (), None).play(TURNS, PER_TURN)
+    _Gateways(run, seed).play(TURNS, PER_TURN)
     return run
 
 
-class _Gateways(fabricate._Simulation):
-    settings: ClassVar[dict[str, Row]] = {name: {**one, **SAID} for name, one in fabricate.SETTINGS.items()}
+class _Gateways(Simulation):
+    settings: ClassVar[dict[str, Row]] = {name: {**one, **SAID} for name, one in SETTINGS.items()}
     named: ClassVar[Row] = {
         "campaign": "embedded",
         "rate": 250.0,
@@ -168,7 +168,7 @@ class _Gateways(fabricate._Simulation):
         """When a gateway first named its latest time; of one that has said nothing, when the run began."""
         mine = [one for one in self.said if one["source"] == source]
         latest = max((one["time_ms"] for one in mine), default=None)
-        return next((one["said_at"] for one in mine if one["time_ms"] == latest), fabricate.T0)
+        return next((one["said_at"] for one in mine if one["time_ms"] == latest), T0)
 
     def _strike(self, target: str, epoch: int) -> bool:
         who = f"gateway {target}"

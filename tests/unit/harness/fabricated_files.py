@@ -12,6 +12,8 @@ import pyarrow as pa
 from effectively_once.ledger import digest
 
 Row = dict[str, Any]
+WINDOW_MS, LATENESS_MS, SHARDS = 60_000, 120_000, 2
+FIELDS = ("id", "user", "event_time_ms", "payload", "crc")
 
 
 def _schema(kind: str, fields: str, **more: Any) -> Row:

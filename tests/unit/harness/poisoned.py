@@ -6,30 +6,28 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from tests.harness.subject import Subject
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers, settler
-from tests.unit.harness import fabricate
-from tests.unit.harness.fabricate import _Simulation
-from tests.unit.harness.fabricated_files import Row, raw
+from tests.unit.harness.fabricate import Simulation
+from tests.unit.harness.fabricated_drivers import GIT
+from tests.unit.harness.fabricated_files import FIELDS, WINDOW_MS, Row, raw
 from tests.unit.harness.tamper import bind, change_json, watch
 
 FAULTS = {3: "executor", 6: "driver"}
 
 
-class _OfFile(_Simulation):
+class _OfFile(Simulation):
     """A run of a file; `settled`: whether its epilogue begins once all is closed that its last records end."""
 
     def __init__(self, run: Path, subject: Subject, *, settled: bool) -> None:
-        super().__init__(run, 7, (), None)
-        self.subject, self.settled = subject, settled
+        super().__init__(run, 7)
+        self.subject, self.settled, self.lateness_ms = subject, settled, subject.lateness_ms
 
     def play_file(self) -> None:
         """Send all of it under two kills; then the epilogue, as tests/harness/epilogue.py has it."""
         self._start()
-        self._tell("phase", phase="warm-up", git=fabricate.GIT)
+        self._tell("phase", phase="warm-up", git=GIT)
         self._tell("phase", phase="steady")
         records = list(self.subject.records())
         for number, portion in enumerate(_portions(records, self.subject.epoch_rows_max)):
@@ -48,10 +46,8 @@ class _OfFile(_Simulation):
 
 def run_of(run: Path, subject: Subject, *, settled: bool = True) -> Path:
     """Write a run of a file, with its own lateness."""
-    assert subject.window_ms == fabricate.WINDOW_MS
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fabricate, "LATENESS_MS", subject.lateness_ms)
-        _OfFile(run, subject, settled=settled).play_file()
+    assert subject.window_ms == WINDOW_MS
+    _OfFile(run, subject, settled=settled).play_file()
     change_json(run / "manifest.json", lambda manifest: manifest["workload"].update(kind="file"))
     return bind(watch(run))
 
@@ -61,5 +57,5 @@ def _portions(records: list[Planned], length: int) -> Iterator[list[Planned]]:
 
 
 def _row(one: Planned) -> Row:
-    row: Row = {name: getattr(one, name) for name in (*fabricate.FIELDS, "reason")}
+    row: Row = {name: getattr(one, name) for name in (*FIELDS, "reason")}
     return row if one.reason is None else {**row, **raw(one.value)}

@@ -12,9 +12,8 @@ from tests.harness.checkers.words import find_mistimed, find_taken_back, strange
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.harness.workload.gateways import GATEWAYS
-from tests.unit.harness.fabricate import LATENESS_MS
 from tests.unit.harness.fabricate_gateways import AWAY, HOLD_MAX_MS, NORTH, fabricate_gateways
-from tests.unit.harness.fabricated_files import Row
+from tests.unit.harness.fabricated_files import LATENESS_MS, Row
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.tamper import Change, bind, change_lines, document, history, manifest, sent, watch

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.harness.fabricate import FIELDS
-from tests.unit.harness.fabricated_files import Row, wire
+from tests.unit.harness.fabricated_files import FIELDS, Row, wire
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import manifest, observed, sent

@@ -16,8 +16,8 @@ from tests.harness.judge.again import differences, place_to_judge
 from tests.harness.judge.verdict import judge
 from tests.harness.results import OWN_PIPELINE
 from tests.unit.command import call
-from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate
-from tests.unit.harness.fabricated_files import write_json, write_lines
+from tests.unit.harness.fabricate import fabricate
+from tests.unit.harness.fabricated_files import LATENESS_MS, WINDOW_MS, write_json, write_lines
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.tamper import bind, document, history, lines_of, manifest, observed, watch
 from tests.unit.harness.test_rejudge import KEPT, keep
