@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from effectively_once import Count, Max, Min, Pipeline, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
-from effectively_once.epoch import epoch, whole_input
+from effectively_once.epoch import between, epoch, whole_input
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import ShardStep
@@ -67,14 +67,14 @@ class Place:
         """Run the first step; return what it hands on, and what it told."""
         step = self.step(self.task(pipeline, **pinned))
         given = rows.to_batches(max_chunksize=batches) if rows.num_rows else []
-        found = pa.Table.from_batches(epoch.deduplicate(step, given), epoch.between(pipeline))
+        found = pa.Table.from_batches(epoch.deduplicate(step, given), between.columns(pipeline))
         told = found.filter(pa.compute.equal(found["kind"], "shard")).to_pylist()
         assert [(row["shard"], row["kind"]) for row in told] == [(0, "shard")]
         return found, json.loads(told[0]["note"])
 
     def aggregate(self, carried: pa.Table, pipeline: Pipeline = PIPELINE, **pinned: Any) -> pa.Table:
         step = self.step(self.task(pipeline, **pinned), "windows")
-        return pa.Table.from_batches(epoch.merge_partials(step, carried.to_batches()), epoch.between(pipeline))
+        return pa.Table.from_batches(epoch.merge_partials(step, carried.to_batches()), between.columns(pipeline))
 
 
 @dataclass

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import Count, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed
-from effectively_once.epoch import epoch
+from effectively_once.epoch import between, epoch
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import ShardStep
@@ -377,4 +377,4 @@ class WorldDriver:
         return rows.to_batches() if rows.num_rows else []
 
     def _table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
-        return pa.Table.from_batches(batches, epoch.between(self.of.pipeline))
+        return pa.Table.from_batches(batches, between.columns(self.of.pipeline))

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from effectively_once import Pipeline
-from effectively_once.epoch import epoch
+from effectively_once.epoch import between, epoch
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import RefusedRowsError
 from effectively_once.ledger.delta import Delta
@@ -51,14 +51,14 @@ class Place:
     ) -> tuple[pa.Table, dict[str, Any]]:
         """Run the first step; return what it hands on, and what it told."""
         step = self.step(pipeline, "dedup", number, named, **pinned)
-        found = pa.Table.from_batches(epoch.deduplicate(step, rows.to_batches()), epoch.between(pipeline))
+        found = pa.Table.from_batches(epoch.deduplicate(step, rows.to_batches()), between.columns(pipeline))
         return found, self.notes(found)[0]
 
     def aggregate(
         self, pipeline: Pipeline, carried: pa.Table, *, number: int = 0, named: Any = None, **pinned: Any
     ) -> pa.Table:
         step = self.step(pipeline, "windows", number, named, **pinned)
-        return pa.Table.from_batches(epoch.merge_partials(step, carried.to_batches()), epoch.between(pipeline))
+        return pa.Table.from_batches(epoch.merge_partials(step, carried.to_batches()), between.columns(pipeline))
 
     @staticmethod
     def notes(found: pa.Table) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once.epoch import epoch
+from effectively_once.epoch import between, epoch
 from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.delta import Delta
@@ -151,14 +151,14 @@ def test_totals_of_several_shards_come_to_one_row_a_window() -> None:
     told = {"kind": "shard", "shard": 0, "note": "{}"}
     other = {"kind": "total", "of": "per_id", "key": "", "window_start_ms": 0, "v0": 50}
     rows = [total(100, 1, 5, 5, 5), total(0, 2, 7, 3, 4), noise, told, other, total(0, 3, -9, -6, 8)]
-    found, wide = epoch.totals_of(PIPELINE, TOTALS, pa.Table.from_pylist(rows, epoch.between(PIPELINE)))
+    found, wide = epoch.totals_of(PIPELINE, TOTALS, pa.Table.from_pylist(rows, between.columns(PIPELINE)))
     assert wide == []
     assert found.to_pylist() == [
         {"window_start_ms": 0, "n": 5, "sum": -2, "least": -6, "most": 8},
         {"window_start_ms": 100, "n": 1, "sum": 5, "least": 5, "most": 5},
     ]
     assert found.schema.equals(TOTALS.totals_schema(PIPELINE.given))
-    none, _ = epoch.totals_of(PIPELINE, TOTALS, epoch.between(PIPELINE).empty_table())
+    none, _ = epoch.totals_of(PIPELINE, TOTALS, between.columns(PIPELINE).empty_table())
     assert (none.num_rows, none.schema.equals(TOTALS.totals_schema(PIPELINE.given))) == (0, True)
 
 
@@ -250,7 +250,7 @@ def test_what_no_sum_is_in_tells_no_size() -> None:
     notes = [json.loads(row["note"]) for row in place.aggregate(carried).to_pylist() if row["kind"] == "shard"]
     (deltas,) = (note["deltas"] for note in notes if "per_user" in note["deltas"])
     assert (deltas["per_user"]["largest"], "largest" in deltas["per_id"]) == (5, False)
-    nothing = place.aggregate(epoch.between(PIPELINE).empty_table(), number=1)
+    nothing = place.aggregate(between.columns(PIPELINE).empty_table(), number=1)
     (note,) = (json.loads(row["note"]) for row in nothing.to_pylist() if row["kind"] == "shard")
     assert note["deltas"]["per_user"] == Delta().model_dump()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from effectively_once import Count, Max, Min, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed, long_texts
-from effectively_once.epoch import epoch
+from effectively_once.epoch import between
 from effectively_once.ledger import digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.job import Job
@@ -68,7 +68,7 @@ def test_a_declaration_is_bound_as_before() -> None:
 
 
 def test_rows_between_the_steps_are_as_before() -> None:
-    assert epoch.ddl(epoch.between(PIPELINE)) == (
+    assert between.ddl(PIPELINE) == (
         "kind string, shard int, of string, key string, window_start_ms long, "
         "v0 long, v1 long, v2 long, v3 long, note string"
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from effectively_once import Count
 from effectively_once.driver import clock
-from effectively_once.epoch import epoch
+from effectively_once.epoch import between, epoch
 from effectively_once.ledger.clock import Clock
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.epoch_record import EpochRecord
@@ -104,7 +104,7 @@ def told(step: str, bound: int, **pinned: Any) -> int | None:
         task = place.task(PIPELINE, number, named, **(pinned if number else {}))
         task = replace(task, settings=task.settings.model_copy(update={"held_rows_max": bound, "lateness_ms": 50}))
         does = {"dedup": epoch.deduplicate, "windows": epoch.merge_partials}[step]
-        found = pa.Table.from_batches(does(place.step(task, step), batches), epoch.between(PIPELINE))
+        found = pa.Table.from_batches(does(place.step(task, step), batches), between.columns(PIPELINE))
         return found, next(json.loads(row["note"]) for row in reversed(found.to_pylist()) if row["kind"] == "shard")
 
     named: dict[str, dict[int, list[Named]]] = {}

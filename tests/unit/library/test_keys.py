@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed, long_texts
-from effectively_once.epoch import epoch
+from effectively_once.epoch import between
 from effectively_once.state import keys
 from tests.unit.library.column_values import KINDS
 
@@ -63,5 +63,5 @@ def test_the_table_of_results_has_the_columns_of_the_key_and_their_types() -> No
         "window_start_ms": "bigint",
         "rows": "bigint",
     }
-    assert epoch.ddl(epoch.between(made)).startswith("kind string, shard int, of string, key string, window_start_ms")
+    assert between.ddl(made).startswith("kind string, shard int, of string, key string, window_start_ms")
     assert made.required == ("id", "event_time_ms", "user", "day", "flag", "n", "at", "shop")

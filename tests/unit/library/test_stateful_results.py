@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from effectively_once import Pipeline, Stateful, ToFiles, ToKafka, ToTable
-from effectively_once.epoch import epoch, kept_rows, recorded, refusals, unfit_results
+from effectively_once.epoch import between, epoch, kept_rows, recorded, refusals, unfit_results
 from effectively_once.epoch.stateful_step import Errand
 from effectively_once.epoch.stateful_step import decide as decide_rows
 from effectively_once.errors import ChainError
@@ -73,7 +73,7 @@ def decide(place: Place, pipeline: Pipeline, rows: list[dict[str, Any]], **pinne
 def show(place: Place, pipeline: Pipeline, results: list[pa.RecordBatch]) -> dict[str, Any]:
     """Run the last step; return what it told."""
     step = place.step(place.task(pipeline), "windows")
-    (row,) = pa.Table.from_batches(epoch.publish_results(step, results), epoch.between(pipeline)).to_pylist()
+    (row,) = pa.Table.from_batches(epoch.publish_results(step, results), between.columns(pipeline)).to_pylist()
     note: dict[str, Any] = json.loads(row["note"])
     return note
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Count, Pipeline, ToFiles, ToKafka, ToTable, Windowed
-from effectively_once.epoch.epoch import between
+from effectively_once.epoch import between
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger.delta import Delta, Span
@@ -31,7 +31,7 @@ PIPELINE = Pipeline(
 )
 FIRST, SECOND = ("accepted", "orders", DEAD_LETTER), ("per_user",)
 TOTAL = {"kind": "total", "of": "per_user", "key": "", "window_start_ms": 0}
-FOUND = pa.Table.from_pylist([{**TOTAL, "v0": 3}, {**TOTAL, "v0": 4}], between(PIPELINE))
+FOUND = pa.Table.from_pylist([{**TOTAL, "v0": 3}, {**TOTAL, "v0": 4}], between.columns(PIPELINE))
 
 
 class Files:

@@ -11,7 +11,7 @@ from effectively_once import points
 from effectively_once.driver.held_chain import HeldChain
 from effectively_once.driver.session import measure_batches
 from effectively_once.driver.stateful_plan import StatefulPlan
-from effectively_once.epoch import epoch, refusals, rows
+from effectively_once.epoch import between, epoch, refusals, rows
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.stateful_step import Errand
 from effectively_once.epoch.summary import Beside, Summary
@@ -46,7 +46,7 @@ class EpochJob:
             return self._attempt_with_state(self.plan, task, frame)
         values = refusals.keeps_values(pipeline, declaration.tried)
         timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms, values=values)
-        columns = epoch.ddl(epoch.between(pipeline))
+        columns = between.ddl(pipeline)
         # Pinned in a default argument: the closure must not drag the driver object to the executors.
         steps = rows.in_shards(pipeline, timely, shards).mapInArrow(
             lambda batches, task=task: epoch.dedup(task, batches), columns
@@ -66,7 +66,7 @@ class EpochJob:
         results = replace(task, named={})
         found = (
             rows.by_key(frame, f"`{pipeline.stateful.by}`", shards)
-            .mapInArrow(lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline)))
+            .mapInArrow(lambda batches, task=results: epoch.results(task, batches), between.ddl(pipeline))
             .toArrow()
         )
         plan.refuse_dropped(pinned.epoch)

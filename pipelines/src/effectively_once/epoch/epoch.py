@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import division, kept_records, kept_rows, refusals, rows, too_large, unfit_results
+from effectively_once.epoch import between, division, kept_records, kept_rows, refusals, rows, too_large, unfit_results
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.epoch.shard_step import ShardStep
@@ -34,35 +34,6 @@ from effectively_once.state import catalog, windows
 
 Batches = Iterable[pa.RecordBatch]
 _SHOWN = ("topic", "partition", "event_time_ms_max")
-
-
-def between(pipeline: Pipeline) -> pa.Schema:
-    """Columns between the steps.
-
-    `partial` and `total` rows carry the aggregates of the windows `of`: whole numbers `v0`, `v1`, ... and bytes `c0`,
-    `c1`, ...; `shard` rows carry a step's summary as JSON.
-    """
-    slots: dict[str, pa.DataType] = {}
-    for each in pipeline.windows:
-        slots |= _slots(pipeline, each)
-    return pa.schema(
-        [
-            ("kind", pa.string()),
-            ("shard", pa.int32()),
-            ("of", pa.string()),
-            (windows.KEY, pa.string()),
-            (windows.START, pa.int64()),
-            # Those of numbers first.
-            *sorted(slots.items(), key=lambda slot: (slot[0][0] != "v", int(slot[0][1:]))),
-            ("note", pa.string()),
-        ]
-    )
-
-
-def ddl(schema: pa.Schema) -> str:
-    """Return the same columns as Spark writes them."""
-    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary"}
-    return ", ".join(f"{column.name} {names[column.type]}" for column in schema)
 
 
 def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -81,11 +52,11 @@ def deduplicate(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     accepted, counts = publish(step, part.rows)
     for each in pipeline.windows:
         partial = windows.partial(accepted, each.keys, pipeline.accumulators(each), step.task.windows)
-        yield from _carry(pipeline, "partial", each, partial)
+        yield from between.carry(pipeline, "partial", each, partial)
     step.lap("partial")
     if pipeline.ids == "attached":
         step.merge(catalog.KIND, catalog.canonical)
-    yield from _report(pipeline, step.summary(**counts, **part.report))
+    yield from between.report(pipeline, step.summary(**counts, **part.report))
 
 
 def whole(step: ShardStep, batches: Batches) -> pa.Table:
@@ -208,7 +179,7 @@ def publish_results(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatc
     letters = dead_letters(dead, pinned.epoch, kept_records.keeper(step))
     _show(step, accepted, [*letters, *unfit_results.letters(step, stateful, unfit)])
     step.publish(stateful.name, _for(pipeline, stateful.name, found.cast(stateful.schema), pinned.epoch))
-    yield from _report(pipeline, step.summary())
+    yield from between.report(pipeline, step.summary())
 
 
 def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -220,14 +191,14 @@ def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
 def merge_partials(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `aggregate`."""
     pipeline, pinned = step.task.pipeline, step.task.declaration
-    columns = between(pipeline)
+    columns = between.columns(pipeline)
     table = pa.Table.from_batches([batch.select(columns.names) for batch in batches], columns)
     yield from table.filter(pc.equal(table["kind"], "shard")).to_batches()
     partial = table.filter(pc.equal(table["kind"], "partial"))
     held: Counter[int] = Counter()
     for each in pipeline.windows:
         values = pipeline.accumulators(each)
-        mine = _of(pipeline, each, partial.filter(pc.equal(partial["of"], each.name)))
+        mine = between.take(pipeline, each, partial.filter(pc.equal(partial["of"], each.name)))
         delta = long_texts.sort(windows.group_rows(mine, windows.merges(values)), windows.GROUP)
         before = step.state.window_state(each)
         step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, values))
@@ -237,9 +208,9 @@ def merge_partials(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch
         results = refusals.results_without(step, each, windows.final_of(final, values)[0])
         step.publish(each.to.name, _for(pipeline, each.to.name, each.rows(results, pipeline.given), pinned.epoch))
         if each.totals is not None:
-            yield from _carry(pipeline, "total", each, totals(pipeline, each, final))
+            yield from between.carry(pipeline, "total", each, totals(pipeline, each, final))
         step.merge(each.name, windows.canonical)
-    yield from _report(pipeline, step.summary(excess_ms=step.state.excess_ms(held)))
+    yield from between.report(pipeline, step.summary(excess_ms=step.state.excess_ms(held)))
 
 
 def totals(pipeline: Pipeline, each: Windowed, final: pa.Table) -> pa.Table:
@@ -258,7 +229,8 @@ def totals_of(pipeline: Pipeline, each: Windowed, table: pa.Table) -> tuple[pa.T
     """
     mine = table.filter(pc.and_(pc.equal(table["kind"], "total"), pc.equal(table["of"], each.name)))
     schema = each.totals_schema(pipeline.given)
-    found, others = windows.final_of(totals(pipeline, each, _of(pipeline, each, mine)), pipeline.accumulators(each))
+    total = totals(pipeline, each, between.take(pipeline, each, mine))
+    found, others = windows.final_of(total, pipeline.accumulators(each))
     whole = [found.drop_columns([windows.KEY]).cast(schema), pa.Table.from_pylist([o.shown for o in others], schema)]
     exact = [{name: value for name, value in one.exact.items() if name != windows.KEY} for one in others]
     return pa.concat_tables(whole).sort_by(windows.START), exact
@@ -268,36 +240,3 @@ def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:
     """Rows as a sink takes them."""
     to, _ = pipeline.destinations[name]
     return messages(to, table, epoch) if isinstance(to, ToKafka) else table.select(pipeline.schema_of(name).names)
-
-
-def _carry(pipeline: Pipeline, kind: str, each: Windowed, aggregates: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Aggregates (columns of a delta) as rows between the steps."""
-    schema, number = between(pipeline), aggregates.num_rows
-    known = {
-        "kind": pa.repeat(kind, number),
-        "of": pa.repeat(each.name, number),
-        windows.KEY: aggregates[windows.KEY],
-        windows.START: aggregates[windows.START],
-    }
-    known |= dict(zip(_slots(pipeline, each), aggregates.columns[2:], strict=True))
-    columns = [known.get(column.name, pa.nulls(number, column.type)) for column in schema]
-    yield from pa.table(columns, schema=schema).to_batches()
-
-
-def _of(pipeline: Pipeline, each: Windowed, carried: pa.Table) -> pa.Table:
-    """Rows between the steps as aggregates."""
-    kept = windows.schema(pipeline.accumulators(each))
-    return carried.select([*windows.GROUP, *_slots(pipeline, each)]).rename_columns(kept.names)
-
-
-def _slots(pipeline: Pipeline, each: Windowed) -> dict[str, pa.DataType]:
-    """Columns between the steps that carry what is kept of its values, in order."""
-    slots: dict[str, pa.DataType] = {}
-    for column in [*windows.schema(pipeline.accumulators(each))][len(windows.GROUP) :]:
-        of = "c" if column.type == pa.binary() else "v"
-        slots[f"{of}{sum(name[0] == of for name in slots)}"] = column.type
-    return slots
-
-
-def _report(pipeline: Pipeline, summary: dict[str, object]) -> Iterator[pa.RecordBatch]:
-    yield from pa.Table.from_pylist([summary], between(pipeline)).to_batches()

@@ -44,7 +44,7 @@ class Summary:
 
     @classmethod
     def of(cls, found: pa.Table, beside: Beside = ((), ())) -> Summary:
-        """Take the notes from what the steps returned (`epoch.between`), and from what came `beside` it, by shard."""
+        """Take the notes from what the steps returned (`between`), and from what came `beside` it, by shard."""
         told = found.filter(pc.equal(found["kind"], "shard"))
         shards = [*beside[0], *told["shard"].to_pylist()]
         return cls(shards, [*beside[1], *(json.loads(note) for note in told["note"].to_pylist())])
@@ -88,7 +88,7 @@ class Summary:
 
         Args:
             pipeline: the declaration.
-            found: what the steps returned (`epoch.between`).
+            found: what the steps returned (`between`).
             declaration: of the epoch.
             generation: of this driver.
             sink: opens one.

@@ -1,23 +1,11 @@
-"""Runs a declaration on records in memory, for the tests of a job: no broker, no object store, one process.
-
-    trial = Trial(pipeline, spark)
-    first = trial.epoch([b'{"id": "1", ...}', ...])
-    first["accepted"], first["dead_letter"]              # rows, as dictionaries
-    trial.repeat()                                       # what a recovery does; refuses what is not deterministic
-    trial.epoch([KafkaRecord(b'{"id": "2"}', key="ann", timestamp_ms=5)])    # where the transform looks at these
-
-The transform is run by Spark, and everything after it by the very steps that executors run. What only several
-processes can show (fencing, kills) is not to be seen here.
-"""
+"""A trial: a declaration that runs on records in memory."""
 
 from __future__ import annotations
 
 import tempfile
 import uuid
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from effectively_once.declared import WHOLE, Kind, none_or, one_of, refuse_other, require
-from effectively_once.epoch import epoch, rows
+from effectively_once.declared import WHOLE, Kind, one_of, refuse_other
+from effectively_once.epoch import between, epoch, rows
 from effectively_once.epoch.epoch_task import EpochTask
-from effectively_once.epoch.publishable import YEARS_US
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import SettingsError, SinkError
@@ -48,56 +35,14 @@ from effectively_once.state import own, windows
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.folder_store import FolderStore
+from effectively_once.testing.kafka_record import KafkaRecord, Value, encode
 
 Outputs = dict[str, list[dict[str, Any]]]
 """Sink -> its rows of one epoch; the message of a Kafka sink that is no JSON is under `value`."""
 
-
-Value = bytes | str | Mapping[str, Any] | None
-"""A record's value; a dictionary is sent as JSON."""
 _UNDIVIDED = 1 << 62
 """An epoch of a trial is one, however large its records are."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KEY = none_or(one_of('"text"', bytes, bytearray, str))
-_MOMENT = Kind(
-    "a whole number of ms since 1970, in the years 1 to 9999",
-    "1_750_000_000_000",
-    lambda it: WHOLE.holds(it) and YEARS_US[0] <= it * 1000 <= YEARS_US[1],
-)
 _SHARDS = Kind("a whole number from 1 to 256", "2", lambda it: WHOLE.holds(it) and 1 <= it <= 256)
-_VALUE = none_or(one_of('{"id": "1"}', bytes, bytearray, str, Mapping))
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaRecord:
-    """A record for a transform that looks at more than the value. Headers it is not given, here or deployed.
-
-    Attributes:
-        value: as `Trial.epoch` takes it.
-        key: None for no key.
-        timestamp_ms: the column `timestamp`, ms since 1970; None for null, which no broker gives.
-
-    """
-
-    value: Value
-    key: bytes | str | None = None
-    timestamp_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse other types, and what cannot be sent. Raises SettingsError."""
-        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(_MOMENT))
-        for name in ("value", "key"):
-            try:
-                _encode(getattr(self, name))
-            except (TypeError, ValueError) as error:
-                raise SettingsError(
-                    f"{name} has no form that could be sent: {error}", "KafkaRecord", "Correct it, or give it as bytes."
-                ) from error
-
-    @property
-    def timestamp(self) -> datetime | None:
-        """Its time as Spark takes it."""
-        return None if self.timestamp_ms is None else _EPOCH + timedelta(milliseconds=self.timestamp_ms)
 
 
 class Trial:
@@ -163,7 +108,7 @@ class Trial:
         """
         records = [value if isinstance(value, KafkaRecord) else KafkaRecord(value) for value in values]
         sent = [
-            (_encode(one.key), _encode(one.value), "trial", 0, offset, one.timestamp, 0)
+            (encode(one.key), encode(one.value), "trial", 0, offset, one.timestamp, 0)
             for offset, one in enumerate(records, self._offset)
         ]
         first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
@@ -208,20 +153,20 @@ class Trial:
         whole = self._one_a_record(_cast(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
         told = [
             pa.Table.from_batches(
-                epoch.deduplicate(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
+                epoch.deduplicate(self._step(task, "dedup", shard), _shard(whole, shard)), between.columns(pipeline)
             )
             for shard in range(self._shards)
         ]
         if pipeline.windows:
-            between = pa.concat_tables(told)
-            keys = between[windows.KEY].to_pylist()
+            partials = pa.concat_tables(told)
+            keys = partials[windows.KEY].to_pylist()
             owner = pa.array([zlib.crc32((key or "").encode()) % self._shards for key in keys])
             told = [
                 pa.Table.from_batches(
                     epoch.merge_partials(
-                        self._step(task, "windows", shard), between.filter(pc.equal(owner, shard)).to_batches()
+                        self._step(task, "windows", shard), partials.filter(pc.equal(owner, shard)).to_batches()
                     ),
-                    epoch.between(pipeline),
+                    between.columns(pipeline),
                 )
                 for shard in range(self._shards)
             ]
@@ -297,20 +242,6 @@ class _Sink:
         return self._take(epoch, rows)
 
 
-def trial_session() -> SparkSession:
-    """Return a session of Spark that is good enough for trials: one thread, little memory, no user interface."""
-    builder = SparkSession.builder.master("local[1]").appName("trial")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
 def _cast(whole: pa.Table, pipeline: Pipeline) -> pa.Table:
     """Return the rows as a driver's session gives them: times in UTC, whatever this session's zone is."""
     shape = rows.empty(pipeline).schema
@@ -328,9 +259,3 @@ def _otherwise(number: int, how: str, where: str) -> SinkError:
 def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:
     batches: list[pa.RecordBatch] = whole.filter(pc.equal(whole["shard"], shard)).to_batches()
     return batches
-
-
-def _encode(value: Value) -> bytes | None:
-    if isinstance(value, Mapping):
-        return orjson.dumps(value)
-    return value.encode() if isinstance(value, str) else value
