@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 from effectively_once.driver import spark_state
 from effectively_once.driver.checkpoints import WAYS_OUT
 from effectively_once.epoch import chance, rows
+from effectively_once.epoch.plan import each, plan_of
 from effectively_once.epoch.stateful_step import PROPERTY, Errand, FirstStep, Notes, notes_of, spark_delay_ms
 from effectively_once.errors import CheckpointError, SettingsError, StepError
 from effectively_once.pipeline.job import Job
@@ -68,7 +69,7 @@ class StatefulPlan:
                 rows.where(self._stateful.function),
                 "Use them once: each use would be a run of its own of everything before it.",
             )
-        if results._jdf.queryExecution().analyzed().toString().count("EventTimeWatermark ") != 1:
+        if plan_of(results).toString().count("EventTimeWatermark ") != 1:
             raise SettingsError(
                 "the function sets a watermark",
                 rows.where(self._stateful.function),
@@ -187,12 +188,10 @@ def spark_refusal(error: AnalysisException, stateful: Stateful) -> SettingsError
 
 
 def _streams(frame: DataFrame) -> int:
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    return sum(bool(leaves.apply(n).isStreaming()) for n in range(leaves.size()))
+    return sum(bool(leaf.isStreaming()) for leaf in each(plan_of(frame).collectLeaves()))
 
 
 def _metric(plan: Any, name: str) -> list[int]:
     found = plan.metrics().get(name)
     mine = [int(found.get().value())] if found.isDefined() else []
-    children = plan.children()
-    return mine + [value for n in range(children.size()) for value in _metric(children.apply(n), name)]
+    return mine + [value for child in each(plan.children()) for value in _metric(child, name)]

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from effectively_once.epoch.plan import each, plan_of
 from effectively_once.pipeline.columns import COORDINATES
 
 _RECORD = "__effectively_once_record"
@@ -35,11 +36,11 @@ def attach(given: DataFrame, source: DataFrame, others: Sequence[str]) -> DataFr
     """
     names = [name.lower() for name in given.columns]
     beside = [name for name in others if name not in names]
-    plan, leaf = _plan(given), _plan(source)
+    plan, leaf = plan_of(given), plan_of(source)
     if not beside and _keeps(plan, leaf, given.columns):
         return given
     record = f.struct(*COORDINATES.names, *beside).alias(_RECORD)
-    marked = _plan(source.select("*", record))
+    marked = plan_of(source.select("*", record))
     output = marked.output()
     whole = pass_on(plan, leaf, marked, output.apply(output.size() - 1))
     if whole is None:
@@ -52,14 +53,9 @@ def attach(given: DataFrame, source: DataFrame, others: Sequence[str]) -> DataFr
     return rows.select(*kept, *(f.col(_RECORD)[name].alias(name) for name in (*COORDINATES.names, *beside)))
 
 
-def _plan(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()
-
-
 def _keeps(plan: Any, leaf: Any, columns: list[str]) -> bool:
     """Whether the coordinates among the columns are the source's own: what is computed is another attribute."""
-    output, found = plan.outputSet(), leaf.output()
-    theirs = {one.name(): one for one in (found.apply(number) for number in range(found.size()))}
+    output, theirs = plan.outputSet(), {one.name(): one for one in each(leaf.output())}
     lower = [name.lower() for name in columns]
     return all(
         name in columns and lower.count(name) == 1 and output.contains(theirs[name]) for name in COORDINATES.names
@@ -77,8 +73,8 @@ def pass_on(plan: Any, leaf: Any, marked: Any, record: Any) -> Any:
     if plan.equals(leaf):
         return marked
     children = plan.children()
-    for number in range(children.size()):
-        below = pass_on(children.apply(number), leaf, marked, record)
+    for number, child in enumerate(each(children)):
+        below = pass_on(child, leaf, marked, record)
         if below is None:
             continue
         above = plan.withNewChildren(children.updated(number, below))
@@ -89,6 +85,5 @@ def pass_on(plan: Any, leaf: Any, marked: Any, record: Any) -> Any:
 
 
 def _passes(plan: Any, record: Any) -> bool:
-    output = plan.output()
-    found = [one for one in (output.apply(n) for n in range(output.size())) if one.exprId().equals(record.exprId())]
+    found = [one for one in each(plan.output()) if one.exprId().equals(record.exprId())]
     return len(found) == 1 and not found[0].nullable()

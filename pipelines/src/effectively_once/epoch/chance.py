@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from pyspark.sql import DataFrame
 
+from effectively_once.epoch.plan import each, plan_of
 from effectively_once.errors import SettingsError
 
 log = structlog.get_logger()
@@ -43,9 +44,7 @@ def refuse(frame: DataFrame, whose: str, where: str, *, clocks: bool = True) -> 
         SettingsError: naming each such expression.
 
     """
-    # The optimiser replaces clocks, so the plan is looked at before. PySpark has no public way to it.
-    plan = frame._jdf.queryExecution().analyzed()
-    if found := sorted({name for each in _expressions(plan) for name in _of_expression(each, clocks)}):
+    if found := sorted({name for part in _expressions(plan_of(frame)) for name in _of_expression(part, clocks)}):
         raise SettingsError(
             f"{whose} answers otherwise in a repeat: {', '.join(found)}",
             where,
@@ -63,8 +62,7 @@ def warn(frame: DataFrame, declared: Collection[str], where: str) -> None:
         where: name of the author's function.
 
     """
-    plan = frame._jdf.queryExecution().analyzed()
-    udfs = {name for each in _expressions(plan) for name in _udfs_of_expression(each)}
+    udfs = {name for part in _expressions(plan_of(frame)) for name in _udfs_of_expression(part)}
     if found := sorted(udfs.difference(declared)):
         log.warning(
             "start warning",
@@ -78,24 +76,24 @@ def warn(frame: DataFrame, declared: Collection[str], where: str) -> None:
 
 def _expressions(plan: Any) -> Iterator[Any]:
     """Give the expressions of a plan, then those of the plans that it reads from and asks."""
-    yield from _each(plan.expressions())
-    for below in (*_each(plan.children()), *_each(plan.subqueries())):
+    yield from each(plan.expressions())
+    for below in (*each(plan.children()), *each(plan.subqueries())):
         yield from _expressions(below)
 
 
 def _udfs_of_expression(expression: Any) -> Iterator[str]:
     if expression.nodeName() in _FUNCTIONS:
         yield expression.name()
-    for part in _each(expression.children()):
+    for part in each(expression.children()):
         yield from _udfs_of_expression(part)
 
 
 def _of_expression(expression: Any, clocks: bool) -> Iterator[str]:
     """Name what is a cause itself: an expression that is made of others is as little deterministic as they are."""
-    kind, parts = expression.nodeName(), list(_each(expression.children()))
+    kind, parts = expression.nodeName(), list(each(expression.children()))
     if kind == "AggregateExpression":
         # Some depend on the order of rows, which what is above them may undo (`sort_array(collect_list(...))`).
-        parts = [part for function in parts for part in _each(function.children())]
+        parts = [part for function in parts for part in each(function.children())]
     elif kind in _CLOCKS:
         if clocks:
             yield expression.prettyName()
@@ -103,8 +101,3 @@ def _of_expression(expression: Any, clocks: bool) -> Iterator[str]:
         yield expression.name() if kind in _FUNCTIONS else expression.prettyName()
     for part in parts:
         yield from _of_expression(part, clocks)
-
-
-def _each(some: Any) -> Iterator[Any]:
-    """Elements of a sequence of Scala's."""
-    return (some.apply(number) for number in range(some.size()))

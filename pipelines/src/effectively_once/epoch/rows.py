@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType, TimestampType
 
 from effectively_once.epoch import attached, chance, whole_input
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
+from effectively_once.epoch.plan import each, plan_of
 from effectively_once.epoch.publishable import YEARS_US, limits
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import COORDINATES, REFUSED, SENT, of_shards
@@ -124,13 +125,10 @@ def _operators(frame: DataFrame, source: DataFrame) -> Iterator[str]:
     def way(plan: Any, leaf: Any) -> list[str] | None:
         if plan.equals(leaf):
             return []
-        children = plan.children()
-        below = (way(children.apply(number), leaf) for number in range(children.size()))
+        below = (way(child, leaf) for child in each(plan.children()))
         return next(([plan.nodeName(), *names] for names in below if names is not None), None)
 
-    # PySpark has no public way to a plan but as a text for people.
-    plans = (one._jdf.queryExecution().analyzed() for one in (frame, source))
-    yield from way(*plans) or []
+    yield from way(plan_of(frame), plan_of(source)) or []
 
 
 def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
