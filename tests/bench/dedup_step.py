@@ -50,7 +50,7 @@ def decide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     log = deltas.ShardDeltas(
         object_store.shared_store(task.address), Layout(task.name), catalog.KIND, shard, catalog.canonical
     )
-    known = _folder().state(log, lambda: catalog.Catalog(WINDOWS), task.named[shard], task.epoch)
+    known = _fold_cache().state(log, lambda: catalog.Catalog(WINDOWS), task.named[shard], task.epoch)
     known.expire(task.watermark_ms)
     accepted = rows.filter(pa.array(known.decide(rows["id"])))
     delta = log.write(task.epoch, accepted.cast(catalog.SCHEMA))
@@ -64,6 +64,6 @@ def decide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 @lru_cache(maxsize=1)
-def _folder() -> deltas.Folder:
+def _fold_cache() -> deltas.FoldCache:
     """One per Python worker, as in a pipeline."""
-    return deltas.Folder()
+    return deltas.FoldCache()

@@ -28,7 +28,7 @@ from effectively_once import (
     ToTable,
     Windowed,
 )
-from effectively_once.pipeline.sinks import MESSAGE_BYTES, Destination
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, AnySink
 from effectively_once.state import keys as keys_
 from effectively_once.state.accumulators import is_number
 from effectively_once.state.lateness import LONGEST_MS
@@ -117,7 +117,7 @@ def _windows(draw: Callable[[st.SearchStrategy[Any]], Any], pipeline: Pipeline) 
     key = draw(st.sampled_from([(), (*keys, "window_start_ms"), (*keys, "count", "window_start_ms")]))
     totals = [draw(st.sampled_from([None, ToFiles(f"totals_{number}")])) for number in range(3)]
     most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
-    sinks: tuple[Destination, ...] = (
+    sinks: tuple[AnySink, ...] = (
         ToKafka(WINDOW_SINKS[0], key=by if isinstance(by, str) else None, message_bytes_max=most),
         ToTable(WINDOW_SINKS[1], key=key),
         ToFiles(WINDOW_SINKS[2]),

@@ -29,7 +29,7 @@ from effectively_once import (
     ToTable,
     Windowed,
 )
-from effectively_once.pipeline.sinks import MESSAGE_BYTES, Destination
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, AnySink
 from effectively_once.state.aggregates import Aggregate
 from tests.fuzz.rows import COLUMNS
 
@@ -105,13 +105,13 @@ def drawn(name: str, transform: Callable[[Any], Any], counted: Callable[[Any], A
     )
 
 
-def _rows(rng: Random, attached: bool) -> tuple[Destination, ...]:
+def _rows(rng: Random, attached: bool) -> tuple[AnySink, ...]:
     """Some sinks of rows: a topic or files with all of them are among them."""
     most = rng.choice((65_536, MESSAGE_BYTES))
     told = ToKafka("told", key=rng.choice((None, "user", "text")), message_bytes_max=most)
-    whole: tuple[Destination, ...] = rng.choice(((told,), (ToFiles("archive"),), (told, ToFiles("archive"))))
+    whole: tuple[AnySink, ...] = rng.choice(((told,), (ToFiles("archive"),), (told, ToFiles("archive"))))
     kept = ToTable("kept", key=rng.choice(((), ("id", "user"))) if attached else ())
-    others: tuple[Destination, ...] = (kept, ToKafka("raw", key="user", value="raw"))
+    others: tuple[AnySink, ...] = (kept, ToKafka("raw", key="user", value="raw"))
     return (*whole, *(one for one in others if rng.randrange(3)))
 
 
@@ -121,7 +121,7 @@ def _windows(rng: Random) -> tuple[Windowed, ...]:
     keys = (by,) if isinstance(by, str) else by
     values: dict[str, Aggregate] = {"count": Count()}
     values |= {name: AGGREGATES[name] for name in rng.sample([*AGGREGATES], 5)}
-    sinks: list[Destination] = [
+    sinks: list[AnySink] = [
         ToKafka(
             "told_sums", key=by if isinstance(by, str) else None, message_bytes_max=rng.choice((65_536, MESSAGE_BYTES))
         ),

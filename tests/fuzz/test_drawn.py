@@ -47,7 +47,7 @@ def test_a_seed_has_others_than_another_and_all_kinds_come() -> None:
     drawn_ = [one(seed, number) for seed in SEEDS for number in range(NUMBER)]
     aggregates = {name for each in drawn_ for window in each.windows for name in window.values}
     assert aggregates == {*AGGREGATES, "count"}
-    sinks = Counter(name for each in drawn_ for name in each.destinations)
+    sinks = Counter(name for each in drawn_ for name in each.sinks)
     assert {*sinks} >= {"told", "kept", "archive", "raw", "told_sums", "kept_sums", "archive_sums", "counted"}
     for name in ("told", "kept", "archive", "raw", "told_sums", "kept_sums", "archive_sums"):
         assert 0 < sinks[name] < len(drawn_), name

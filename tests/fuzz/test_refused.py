@@ -80,7 +80,7 @@ def some(kind: Any, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 SEVERAL = st.lists(WORDS, max_size=3).map(tuple)
-DESTINATIONS = st.one_of(
+SINKS = st.one_of(
     some(
         ToKafka, name=WORDS, key=st.none() | WORDS, columns=SEVERAL, value=st.none() | WORDS, message_bytes_max=NUMBERS
     ),
@@ -106,8 +106,8 @@ WINDOWS = some(
     Windowed,
     by=WORDS | SEVERAL,
     values=st.dictionaries(WORDS, AGGREGATES, max_size=2),
-    to=DESTINATIONS,
-    totals=st.none() | DESTINATIONS,
+    to=SINKS,
+    totals=st.none() | SINKS,
 )
 STRANGE = st.sampled_from([*COLUMNS.types[1:], pa.decimal256(40), pa.list_(pa.int8()), pa.timestamp("ns"), pa.null()])
 STRANGERS = st.lists(st.tuples(st.sampled_from(["nobody", "", "User", "epoch", "x" * 63]), STRANGE), max_size=2)
@@ -129,7 +129,7 @@ CHANGED = {
     "columns": SCHEMAS,
     "ids": st.sampled_from(["attached", "coordinates", "none"]),
     "recorded": some(RecordedStep, name=st.just("priced") | WORDS, function=st.sampled_from(ANSWERS), adds=ADDED),
-    "rows": st.lists(DESTINATIONS, max_size=2).map(tuple),
+    "rows": st.lists(SINKS, max_size=2).map(tuple),
     "windows": st.lists(WINDOWS, max_size=2).map(tuple),
     "window_ms": NUMBERS,
     "lateness_ms": NUMBERS,

@@ -100,7 +100,7 @@ class TrialRun:
         due = sorted(map(_hashable, expected.accepted), key=repr)
         for name in ROW_SINKS:
             assert sorted(map(_hashable, self.shown(name)), key=repr) == due, name
-        to, _ = self._pipeline.destinations["raw"]
+        to, _ = self._pipeline.sinks["raw"]
         assert isinstance(to, ToKafka)
         values = Counter((row[to.key] if to.key else None, row[str(to.value)]) for row in expected.accepted)
         assert Counter(
@@ -144,7 +144,7 @@ class TrialRun:
 
     def shown(self, name: str) -> list[Row]:
         """Rows of a sink as its readers see them."""
-        to, _ = self._pipeline.destinations[name]
+        to, _ = self._pipeline.sinks[name]
         number = self._trial.last.epoch
         if isinstance(to, ToFiles):
             rows = self._trial._files(name).rows(number, number)

@@ -16,7 +16,7 @@ from effectively_once.operate.abandon.abandonment import Files
 from effectively_once.operate.abandon.mending import Mending
 from effectively_once.operate.abandon.visible import VisibleRows
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
-from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import AnySink, ToFiles, ToKafka, ToTable
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Mark, Open, ReadMark
 from effectively_once.state import catalog
@@ -146,7 +146,7 @@ def _deleting(step: Generator[Step, Any, None]) -> Generator[Step, Any, None]:
         return
 
 
-def _destination(kind: Kind, name: str) -> Destination:
+def _sink(kind: Kind, name: str) -> AnySink:
     match kind:
         case "kafka":
             return ToKafka(name)
@@ -163,7 +163,7 @@ def _declared(pipeline: Pipeline, attached: bool, dead_letter: bool) -> Declared
         ids="attached" if attached else "coordinates",
         windows=(),
         recorded=SimpleNamespace(name=STEP) if pipeline.recorded else None,
-        rows=tuple(_destination(kind, name) for kind, name in named if name != DEAD_LETTER),
+        rows=tuple(_sink(kind, name) for kind, name in named if name != DEAD_LETTER),
     )
     return cast("Declared", asked)
 

@@ -75,7 +75,7 @@ class Fuzzed(Orders):
 
     def read_rows(self, sink: str) -> list[Row]:
         """Every row of a topic."""
-        to, _ = self.declared.destinations[sink]
+        to, _ = self.declared.sinks[sink]
         assert isinstance(to, ToKafka)
         content = [(key, value or b"") for _, key, value in self.raw(f"{self.name}.{sink}")]
         schema = self.declared.schema_of(sink)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from effectively_once import Count, Max, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed, json_records
-from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.sinks import AnySink
 from effectively_once.state.aggregates import Aggregate
 from tests.fuzz.rows import COLUMNS, FIELDS
 
@@ -27,7 +27,7 @@ def read(frame: DataFrame) -> DataFrame:
     )
 
 
-def _windowed(to: Destination, totals: str | None = None) -> Windowed:
+def _windowed(to: AnySink, totals: str | None = None) -> Windowed:
     return Windowed("user", VALUES, to, totals=ToFiles(totals) if totals else None)
 
 

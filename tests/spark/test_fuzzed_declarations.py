@@ -44,7 +44,7 @@ class Drawn(Fuzzed):
 
     def all_rows(self, sink: str) -> list[Row]:
         """Every row of a sink, whatever it is."""
-        to, _ = self.declared.destinations[sink]
+        to, _ = self.declared.sinks[sink]
         if isinstance(to, ToFiles):
             return self.archived(sink)
         return self.kept(sink) if isinstance(to, ToTable) else self.read_rows(sink)

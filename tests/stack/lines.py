@@ -26,7 +26,7 @@ from effectively_once.ledger.rows import Rows
 from effectively_once.operate.create.create import create
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import job_of
-from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.sinks import AnySink
 from effectively_once.sinks.database import DatabaseAddress, connect
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress, read_seen_mark
@@ -46,7 +46,7 @@ NUMBER = pa.schema([("n", pa.int64())])
 OLD, MENDED = "a" * 64, "b" * 64
 
 
-def declared(*rows: Destination) -> Pipeline:
+def declared(*rows: AnySink) -> Pipeline:
     """Return a pipeline with these sinks."""
     return Pipeline(transform=lambda frame: frame, columns=NUMBER, ids="coordinates", rows=rows)
 
@@ -151,7 +151,7 @@ class Lines:
 
     def assert_exact(self, epochs: int) -> None:
         """Assert that every sink shows what so many epochs read, each number once."""
-        for sink in self.job.pipeline.destinations:
+        for sink in self.job.pipeline.sinks:
             assert self.visible(sink) == list(range(epochs * ROWS)), sink
 
 

@@ -62,7 +62,7 @@ def test_lost_input_is_refused_by_name_accepted_and_gone_on_behind(lines: Lines,
     assert (code, told) == (0, ["epoch 2 records the loss of 7 offsets; nothing is left to do"])
     lines.start("second").run(1)
     due = [*range(20), *range(27, 37)]
-    assert all(lines.visible(sink) == due for sink in lines.job.pipeline.destinations)
+    assert all(lines.visible(sink) == due for sink in lines.job.pipeline.sinks)
 
 
 def test_a_declared_epoch_over_lost_input_is_abandoned_in_one_go(lines: Lines, command: Command) -> None:

@@ -13,7 +13,7 @@ from effectively_once.__main__ import main
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
 from effectively_once.ledger.head import decode
 from effectively_once.operate.backup.backup_manifest import BackupError, manifest_of
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.store.folder_store import FolderStore
 from tests.stack.clicks import Clicks
 from tests.unit.library.ledger_driver import LedgerDriver
@@ -145,7 +145,8 @@ def test_every_backup_taken_while_epochs_go_by_can_be_restored(clicks: Clicks, t
             assert main(["backup", str(clicks.file), str(place)]) == 0
             clicks.wait_for_epochs(driver)
     epochs = [
-        decode(manifest_of(Place(FolderStore(place), "folder")).head.encode(), "head").last_recorded for place in places
+        decode(manifest_of(BackupLocation(FolderStore(place), "folder")).head.encode(), "head").last_recorded
+        for place in places
     ]
     assert epochs == sorted(set(epochs))
     for place in places:

@@ -14,7 +14,7 @@ from effectively_once.errors import PipelineError
 from effectively_once.ledger.layout import Layout
 from effectively_once.operate import grant, grant_objects, life_cycle
 from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.place import place_of
+from effectively_once.operate.backup.location import location_of
 from effectively_once.operate.backup.restore import restore
 from effectively_once.operate.create import create_command
 from effectively_once.operate.inspect import describe
@@ -66,7 +66,7 @@ def _complete(job: Job, given: argparse.Namespace) -> int:
 
 def _backup(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
-    place = place_of(given.place, settings, given.endpoint)
+    place = location_of(given.place, settings, given.endpoint)
     source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
     steps = [job.pipeline.recorded.name] if job.pipeline.recorded else []
     manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps).take(
@@ -79,7 +79,7 @@ def _backup(job: Job, given: argparse.Namespace) -> int:
 
 def _restore(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
-    place, layout = place_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
+    place, layout = location_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
     store = S3ObjectStore(settings.bucket)
     head = restore(place, store, layout, lambda head: refuse_changed(head.settings, job.bound, str(place)), _say)
     declared = f", epoch {head.declared.epoch} is declared" if head.declared else ""

@@ -189,7 +189,7 @@ class _Replay:
         self._ids: set[Any] = set()
         self._windows: dict[str, dict[int, dict[Any, list[Given]]]] = {name: {} for name in declaration.aggregates}
         self._watermark = Watermark()
-        self._lost: list[tuple[loss.Place, loss.Span]] = []
+        self._lost: list[tuple[loss.Partition, loss.Span]] = []
 
     def run(self, epochs: Iterable[EpochRecord]) -> Replayed:
         found = self._found

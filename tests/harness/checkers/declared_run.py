@@ -83,7 +83,7 @@ class DeclaredCase(Case):
         return (*self.declaration.topics, *self.declaration.manifests)
 
     @cached_property
-    def given_up(self) -> list[tuple[loss.Place, loss.Span]]:
+    def given_up(self) -> list[tuple[loss.Partition, loss.Span]]:
         """Ranges that the chain gave up."""
         return [*loss.spans(self.chain.epochs)]
 

@@ -10,23 +10,23 @@ from collections.abc import Iterable, Iterator
 
 from tests.harness.evidence import EpochRecord
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 Span = tuple[int, int]
 
 
-def spans_of(record: EpochRecord) -> dict[Place, Span]:
+def spans_of(record: EpochRecord) -> dict[Partition, Span]:
     """Return what an epoch gives up, by topic and partition."""
     offsets = record.lost.offsets if record.lost is not None else {}
     return {(topic, partition): span for topic, parts in offsets.items() for partition, span in parts.items()}
 
 
-def spans(epochs: Iterable[EpochRecord]) -> Iterator[tuple[Place, Span]]:
+def spans(epochs: Iterable[EpochRecord]) -> Iterator[tuple[Partition, Span]]:
     """Yield what all epochs give up."""
     for record in epochs:
         yield from spans_of(record).items()
 
 
-def holds(given_up: Iterable[tuple[Place, Span]], coordinate: tuple[str, int, int]) -> bool:
+def holds(given_up: Iterable[tuple[Partition, Span]], coordinate: tuple[str, int, int]) -> bool:
     """Whether a record lay in what was given up."""
     topic, partition, offset = coordinate
     return any(place == (topic, partition) and start <= offset < end for place, (start, end) in given_up)

@@ -23,7 +23,7 @@ from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
 from effectively_once.driver.version import package_digests
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import import_pipeline
-from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.sinks import AnySink
 from effectively_once.pipeline.windows import WINDOW_START
 from tests.harness.checkers.aggregated import HOWS, WHOLE, Value
 from tests.harness.definition.schemas import keys_of, schemas_of, values_of
@@ -111,7 +111,7 @@ def _parts(value: Value) -> tuple[Any, ...]:
     return value.how, value.column, value.type, value.most
 
 
-def _why_unjudged(to: Destination) -> str | None:
+def _why_unjudged(to: AnySink) -> str | None:
     """Why a sink of rows cannot be compared; None where it can."""
     if isinstance(to, ToKafka):
         return _NO_JSON if to.value else None
@@ -121,7 +121,7 @@ def _why_unjudged(to: Destination) -> str | None:
     return "its columns leave topic, partition and offset out" if to.columns and coordinates - {*to.columns} else None
 
 
-def _sink(pipeline: Pipeline, to: Destination, of: str, recorded: set[str], totals: bool = False) -> dict[str, Any]:
+def _sink(pipeline: Pipeline, to: AnySink, of: str, recorded: set[str], totals: bool = False) -> dict[str, Any]:
     kind = "kafka" if isinstance(to, ToKafka) else "files" if isinstance(to, ToFiles) else "table"
     columns = pipeline.schema_of(to.name).names
     apart = recorded | (set(COORDINATES.names) if of == "rows" else set())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from effectively_once import Collect, Count, CountDistinct, OwnAggregate, Pipeline, ToFiles, ToKafka, Windowed
-from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.sinks import AnySink
 from tests.harness.checkers.aggregated import WHOLE, Value
 from tests.harness.schemas import SinkSchema, Type
 
@@ -108,9 +108,7 @@ def _type(column: pa.Field, nullable: bool) -> Type:
     return f"{found} or null" if nullable and not found.endswith(" or null") else found
 
 
-def _schema(
-    to: Destination, columns: Mapping[str, Type], shard_by: tuple[str, ...], order: tuple[str, ...]
-) -> SinkSchema:
+def _schema(to: AnySink, columns: Mapping[str, Type], shard_by: tuple[str, ...], order: tuple[str, ...]) -> SinkSchema:
     from_input = order == ("source",)
     if not isinstance(to, ToKafka):
         fields = {name: columns[name] for name in to.columns or columns}

@@ -104,7 +104,7 @@ def test_what_the_product_shows_is_what_the_judge_says_is_due(by: Any, data: st.
     kept = state.partial(table, each.keys, values, Windows(100, 0))
     final, impossible = state.final_of(kept, values)
     rows = each.rows(final, made.given)
-    to, _ = made.destinations["results"]
+    to, _ = made.sinks["results"]
     assert isinstance(to, ToKafka)
     shown = [orjson.loads(value) for _, value in messages(to, rows, 1)]
 

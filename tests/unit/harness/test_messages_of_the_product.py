@@ -93,7 +93,7 @@ def sends() -> list[Send]:
 
 
 def _to(sink: str) -> ToKafka:
-    to, _ = pipeline.destinations[sink]
+    to, _ = pipeline.sinks[sink]
     assert isinstance(to, ToKafka)
     return to
 

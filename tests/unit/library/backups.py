@@ -10,7 +10,7 @@ from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.operate.backup.restore import restore
 from effectively_once.state.merge import FAN
 from tests.unit.ledger.memory_store import MemoryStore
@@ -36,13 +36,13 @@ def objects(epochs: int, fan: int) -> Mapping[str, bytes]:
     return dict(store.objects)
 
 
-def taken(source: ListedStore, kept: MemoryStore | None = None, **how: bool) -> Place:
-    place = Place(MemoryStore() if kept is None else kept, "memory")
+def taken(source: ListedStore, kept: MemoryStore | None = None, **how: bool) -> BackupLocation:
+    place = BackupLocation(MemoryStore() if kept is None else kept, "memory")
     Backup(source, LAYOUT, place, [GLOBAL_COUNTS]).take(**how)
     return place
 
 
-def restored(place: Place) -> ListedStore:
+def restored(place: BackupLocation) -> ListedStore:
     store = ListedStore()
     restore(place, store, LAYOUT)
     return store

@@ -12,7 +12,7 @@ from effectively_once.errors import ChainError, ControlError, SinkError, SourceE
 from effectively_once.ledger.loss import Loss
 from effectively_once.operate.abandon import accept_loss
 from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.operate.backup.restore import restore
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
@@ -173,7 +173,7 @@ def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypat
     """A repair reads the ranges of the epoch as well: it is refused like a start."""
     clicks, kept = Clicks(), MemoryStore()
     clicks.start("first").run(3)
-    Backup(clicks.store, LAYOUT, Place(kept, "memory"), [GLOBAL_COUNTS]).take()
+    Backup(clicks.store, LAYOUT, BackupLocation(kept, "memory"), [GLOBAL_COUNTS]).take()
     shown = {key: (shard.last, [*shard.rows]) for key, shard in clicks.shards.items()}
     clicks.until("second", "accepted 0")
     with pytest.raises(SinkError, match="Nobody can finish it"):
@@ -185,7 +185,7 @@ def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypat
     clicks.store = ListedStore()
     for key, (mark, rows) in shown.items():
         clicks.shards[key].last, clicks.shards[key].rows = mark, rows
-    restore(Place(kept, "memory"), clicks.store, LAYOUT)
+    restore(BackupLocation(kept, "memory"), clicks.store, LAYOUT)
     assert carry_out(monkeypatch, clicks, 37)[-1] == "epoch 3 records the loss; the next driver begins behind it"
     clicks.start("third").run(2)
     assert [one.ranges for one in clicks.head.tail[-2:]] == [{TOPIC: {"0": (37, 47)}}, {TOPIC: {"0": (47, 57)}}]

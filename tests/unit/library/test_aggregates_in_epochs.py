@@ -90,7 +90,7 @@ def records(seed: int = 1) -> list[Record]:
 
 def forget() -> None:
     """Let workers know nothing: the next one folds the deltas that the chain names anew."""
-    shard_state._folder.cache_clear()
+    shard_state._fold_cache.cache_clear()
 
 
 def shown(of: World) -> dict[str, Counter[str]]:

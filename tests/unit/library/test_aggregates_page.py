@@ -47,7 +47,7 @@ def test_the_example_comes_to_what_it_shows_in_whatever_order_its_records_come(o
     rows = rows_of(made, [ORDERS[at] for at in order])
     parts = [state.partial(rows.slice(at, 1), each.keys, values, Windows(60_000, 0)) for at in range(4)]
     found, impossible = state.final_of(state.group_rows(pa.concat_tables(parts), state.merges(values)), values)
-    to, _ = made.destinations["per_day"]
+    to, _ = made.sinks["per_day"]
     assert isinstance(to, ToKafka)
     ((_, value),) = messages(to, each.rows(found, made.given), RESULT["epoch"])
     assert (json.loads(value), impossible) == (RESULT, [])

@@ -14,7 +14,7 @@ from effectively_once.ledger.head import decode
 from effectively_once.ledger.objects import Answer, Get, Put, Request
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.state.merge import FAN
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.backups import LAYOUT, goes_on, head_of, restored, stored, taken
@@ -121,11 +121,11 @@ def collecting(source: ListedStore, *, times: int) -> list[str]:
 def test_deltas_that_are_collected_while_they_are_copied_are_not_missed() -> None:
     source = stored(8)
     gone, said, kept = collecting(source, times=2), list[str](), MemoryStore()
-    manifest = Backup(source, LAYOUT, Place(kept, "memory"), [GLOBAL_COUNTS], said.append).take()
+    manifest = Backup(source, LAYOUT, BackupLocation(kept, "memory"), [GLOBAL_COUNTS], said.append).take()
     assert len(gone) == 2
     assert not set(gone) & {f"{LAYOUT.pipeline}/{name}" for name in manifest.objects}
     assert sum("is not there; going on" in line for line in said) in (1, 2)  # two may belong to one head
-    goes_on(restored(Place(kept, "memory")), 40)
+    goes_on(restored(BackupLocation(kept, "memory")), 40)
 
 
 def test_a_floor_that_always_overtakes_the_copying_is_named() -> None:
@@ -200,7 +200,7 @@ def test_a_backup_that_broke_off_is_incomplete_and_can_be_finished(puts: int) ->
     with pytest.raises(ConnectionError):
         taken(source, kept)
     with pytest.raises(BackupError, match="the backup has no manifest: it is incomplete"):
-        restored(Place(kept, "memory"))
+        restored(BackupLocation(kept, "memory"))
     kept.mend()
     LedgerDriver.started(source, LAYOUT, "second").run(3)
     goes_on(restored(taken(source, kept)), 15)
@@ -234,7 +234,7 @@ def test_of_two_backups_to_one_place_at_once_one_is_refused() -> None:
     kept.before = overtake
     with pytest.raises(BackupError, match=r"another backup is there .memory, backup.json"):
         taken(source, kept)
-    restored(Place(kept, "memory"))
+    restored(BackupLocation(kept, "memory"))
 
 
 def test_output_below_the_floor_can_be_left_out() -> None:
@@ -253,7 +253,7 @@ def test_what_a_step_recorded_for_the_declared_epoch_is_copied_and_for_others_no
     names = [LAYOUT.step_record("look_up", epoch, shard) for epoch in (4, 5) for shard in range(2)]
     for name in names:
         store.objects[name] = name.encode()
-    place = Place(MemoryStore(), "memory")
+    place = BackupLocation(MemoryStore(), "memory")
     Backup(store, LAYOUT, place, [GLOBAL_COUNTS], steps=["look_up"]).take()
     assert [name for name in names if name in restored(place).objects] == names[2:]
     goes_on(restored(place), 8)
@@ -277,7 +277,7 @@ def test_what_tables_refused_of_the_declared_epoch_is_copied_where_one_is_tried(
             return store.answer(request)
 
     store.objects[name] = b"refused"
-    place = Place(MemoryStore(), "memory")
+    place = BackupLocation(MemoryStore(), "memory")
     Backup(Asked(), LAYOUT, place, []).take()
     assert (name in restored(place).objects) == (Get(name) in asked) == bool(tried)
 
@@ -297,6 +297,6 @@ def test_an_epoch_that_ends_while_its_records_are_copied_is_not_left_without_the
             return store.answer(request)
 
     source = Meanwhile()
-    place = Place(MemoryStore(), "memory")
+    place = BackupLocation(MemoryStore(), "memory")
     Backup(source, LAYOUT, place, [], steps=["look_up"]).take()
     assert head_of(restored(place)).last_recorded == 5

@@ -114,7 +114,7 @@ def test_a_query_of_sparks_own_operators_has_its_results_and_its_state() -> None
 @pytest.mark.parametrize("job", [JOB, PLAIN, STATEFUL], ids=["all", "plain", "stateful"])
 def test_names_are_those_that_are_made_and_written(job: Job) -> None:
     sinks = {sink.name: sink for sink in Description.of(job).sinks}
-    assert set(sinks) == {DEAD_LETTER, *job.pipeline.destinations}
+    assert set(sinks) == {DEAD_LETTER, *job.pipeline.sinks}
     made = {topic.name for topic in topics_of(job, None)}
     topics = [sink.where for sink in sinks.values() if sink.kind == "topic"]
     tried = f"{job.settings.pipeline}.start-probe"
@@ -126,7 +126,7 @@ def test_names_are_those_that_are_made_and_written(job: Job) -> None:
 
 @pytest.mark.parametrize("name", ["accepted", "brief"])
 def test_fields_of_a_message_are_those_that_are_sent(name: str) -> None:
-    to, whole = ALL.destinations[name]
+    to, whole = ALL.sinks[name]
     assert isinstance(to, ToKafka)
     [(_, value)] = messages(to, pa.table([pa.nulls(1, column.type) for column in whole], schema=whole), 7)
     (sink,) = [sink for sink in Description.of(JOB).sinks if sink.name == name]

@@ -24,7 +24,7 @@ from effectively_once.state import windows as state
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Count, Max
 from effectively_once.state.catalog import Catalog
-from effectively_once.state.deltas import Canonical, Folder, Named, S, ShardDeltas
+from effectively_once.state.deltas import Canonical, FoldCache, Named, S, ShardDeltas
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import PACE, RECENT, LiveDeltas
 from effectively_once.state.windows import WindowState
@@ -91,8 +91,8 @@ class Shard:
     def entries(self, kind: str) -> list[Named]:
         return self.live.list_named().get(kind, {}).get(0, [])
 
-    def anew(self, kind: str, fresh: Callable[[], S], folder: Folder | None = None) -> S:
-        return (folder or Folder()).state(self.log(kind), fresh, self.entries(kind), len(self.records))
+    def anew(self, kind: str, fresh: Callable[[], S], cache: FoldCache | None = None) -> S:
+        return (cache or FoldCache()).state(self.log(kind), fresh, self.entries(kind), len(self.records))
 
     def ids(self) -> tuple[int, list[bool]]:
         """How many ids are live before the epoch that comes, and which of all are new to it."""
@@ -100,9 +100,9 @@ class Shard:
         known.expire(self.watermarks[-1])
         return len(known), known.decide(pa.array(NAMES)).tolist()
 
-    def windows(self, folder: Folder | None = None) -> tuple[pa.Table, pa.Table]:
+    def windows(self, cache: FoldCache | None = None) -> tuple[pa.Table, pa.Table]:
         """What the epoch that comes publishes of its windows, and all that are open before it."""
-        counts = self.anew("counts", lambda: WindowState(WINDOWS, VALUES), folder)
+        counts = self.anew("counts", lambda: WindowState(WINDOWS, VALUES), cache)
         counts.expire(self.watermarks[-2])
         return counts.final(self.watermarks[-2], self.watermarks[-1]), counts.final(self.watermarks[-2], OPEN_END)
 
@@ -119,7 +119,7 @@ def test_state_folded_from_spans_is_that_folded_from_their_deltas(
 
     The floor divides spans: what they bring of windows that closed long ago must have no effect.
     """
-    plain, merged, folder = Shard(merges=False), Shard(merges=True), Folder()
+    plain, merged, cache = Shard(merges=False), Shard(merges=True), FoldCache()
     for number, rows in enumerate(epochs):
         moved = [(name, time + pace * number) for name, time in rows]
         for shard in (plain, merged):
@@ -129,7 +129,7 @@ def test_state_folded_from_spans_is_that_folded_from_their_deltas(
         windows = plain.windows()
         assert merged.windows() == windows
         if there[number]:
-            assert merged.windows(folder) == windows
+            assert merged.windows(cache) == windows
         assert merged.published(moved) == plain.published(moved)
 
 

@@ -214,7 +214,7 @@ def test_a_mistake_is_refused_by_a_sentence_that_names_it(change: dict[str, Any]
 
 
 def test_the_declaration_that_every_case_changes_is_without_mistakes() -> None:
-    assert replace(GOOD).destinations.keys() == {"accepted", "orders", "per_user", "totals"}
+    assert replace(GOOD).sinks.keys() == {"accepted", "orders", "per_user", "totals"}
 
 
 NAME = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
@@ -270,10 +270,10 @@ SETTINGS = pipeline_settings(database="postgresql://h:1/d")
 @given(declarations())
 def test_a_declaration_without_mistakes_is_taken_and_all_that_is_asked_of_it_is_there(made: Pipeline) -> None:
     """By a driver, which hands it to executors, and by the commands."""
-    sinks = {DEAD_LETTER, *made.destinations}
+    sinks = {DEAD_LETTER, *made.sinks}
     assert {*made.kafka_sinks, *made.file_sinks, *made.tables} == sinks
     assert len(sinks) == len(made.kafka_sinks) + len(made.file_sinks) + len(made.tables)
-    for name, (to, whole) in made.destinations.items():
+    for name, (to, whole) in made.sinks.items():
         schema = made.schema_of(name)
         assert schema.names == [*(to.columns or whole.names)]
         assert len(set(schema.names)) == len(schema.names)

@@ -15,7 +15,7 @@ from effectively_once.ledger.objects import run
 from effectively_once.operate.abandon import abandon, fenced, repair
 from effectively_once.operate.abandon.fenced import sources
 from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.operate.backup.restore import restore
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import Job
@@ -173,9 +173,9 @@ def test_a_backup_between_the_command_and_the_repair_can_be_gone_on_from(recorde
     if recorded:
         world.driver().finish(world.declared)
     kept = MemoryStore()
-    Backup(world.store, world.layout, Place(kept, "memory"), list(world.pipeline.file_sinks)).take()
+    Backup(world.store, world.layout, BackupLocation(kept, "memory"), list(world.pipeline.file_sinks)).take()
     world.store = ListedStore()
-    restore(Place(kept, "memory"), world.store, world.layout, lambda _: None, lambda _: None)
+    restore(BackupLocation(kept, "memory"), world.store, world.layout, lambda _: None, lambda _: None)
     assert_goes_on(world)
 
 

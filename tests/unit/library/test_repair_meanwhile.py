@@ -36,7 +36,7 @@ class BrokenOffError(Exception):
 
 def finish(world: World) -> None:
     """Run a driver to the end of the input, in other processes than those of before: state is read from the chain."""
-    shard_state._folder.cache_clear()
+    shard_state._fold_cache.cache_clear()
     driver = world.driver()
     driver.start()
     while driver.held.head.tail[-1].ranges[world.topic]["0"][1] < len(world.records):

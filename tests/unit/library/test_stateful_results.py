@@ -18,7 +18,7 @@ from effectively_once.epoch.stateful_step import Errand
 from effectively_once.epoch.stateful_step import decide as decide_rows
 from effectively_once.errors import ChainError
 from effectively_once.pipeline.columns import DEAD_LETTER
-from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.sinks import AnySink
 from tests.unit.ledger.samples import declaration
 from tests.unit.library.one_epoch import COLUMNS, Place, table
 
@@ -35,7 +35,7 @@ RESULTS = pa.schema(
 FIT = {"user": "ann", "n": 1, "mean": 0.5, "day": 0, "at": 0, "note": "x"}
 
 
-def made(to: Destination, *rows: Destination) -> Pipeline:
+def made(to: AnySink, *rows: AnySink) -> Pipeline:
     stateful = Stateful(lambda frame: frame, RESULTS, by="user", to=to)
     own = rows or (ToKafka("accepted", key="user"),)
     return Pipeline(lambda frame: frame, COLUMNS, rows=own, stateful=stateful, window_ms=100, lateness_ms=0)

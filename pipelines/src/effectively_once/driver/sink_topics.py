@@ -39,7 +39,7 @@ SIZE = "max.message.bytes"
 
 def needed_bytes(pipeline: Pipeline, sink: str) -> int:
     """Return what the topic of a Kafka sink has to take: its largest message, and a batch of small ones."""
-    to, _ = pipeline.destinations.get(sink, (None, None))
+    to, _ = pipeline.sinks.get(sink, (None, None))
     return max(to.message_bytes_max if isinstance(to, ToKafka) else MESSAGE_BYTES, RECORD_BYTES)
 
 

@@ -238,5 +238,5 @@ def totals_of(pipeline: Pipeline, each: Windowed, table: pa.Table) -> tuple[pa.T
 
 def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:
     """Rows as a sink takes them."""
-    to, _ = pipeline.destinations[name]
+    to, _ = pipeline.sinks[name]
     return messages(to, table, epoch) if isinstance(to, ToKafka) else table.select(pipeline.schema_of(name).names)

@@ -94,7 +94,7 @@ class Message:
 def messages_of(pipeline: Pipeline) -> list[Message]:
     """Return what the messages of each Kafka sink are made of, in the order in which they are judged."""
     found = []
-    for to, schema in pipeline.destinations.values():
+    for to, schema in pipeline.sinks.values():
         if not isinstance(to, ToKafka):
             continue
         raw = tuple(name for name in (to.key, to.value) if name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once.pipeline.sinks import Destination, ToTable
+from effectively_once.pipeline.sinks import AnySink, ToTable
 
 if TYPE_CHECKING:
     from effectively_once.pipeline.pipeline import Pipeline
@@ -47,7 +47,7 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
     in_tables: set[str] = set()
     in_keys: set[str] = set()
     bytes_: dict[str, int] = {}
-    for to, schema in pipeline.destinations.values():
+    for to, schema in pipeline.sinks.values():
         if not isinstance(to, ToTable):
             continue
         in_tables.update(to.columns or schema.names)
@@ -66,7 +66,7 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
     return {name: Limits(name not in in_tables, bytes_.get(name), name not in in_keys) for name in pipeline.given.names}
 
 
-def limits_of(to: Destination, schema: pa.Schema) -> dict[str, Limits]:
+def limits_of(to: AnySink, schema: pa.Schema) -> dict[str, Limits]:
     """Return the limits of every column of one sink's rows."""
     if not isinstance(to, ToTable):
         return dict.fromkeys(schema.names, Limits(True, None, True))

@@ -24,7 +24,7 @@ def open_sink(
     pipeline: Pipeline, settings: PipelineSettings, name: str, shard: int, announce: Callable[[str], None]
 ) -> Sink[Any]:
     """Return a shard of a sink: the one that this process has open, or a new one."""
-    to = None if name == DEAD_LETTER else pipeline.destinations[name][0]
+    to = None if name == DEAD_LETTER else pipeline.sinks[name][0]
     sink: ShardSink | TableSink
     if isinstance(to, ToTable):
         sink = _table(TableAddress(database_of(settings), settings.pipeline, name, shard), pipeline.tables[name])

@@ -63,7 +63,7 @@ class ShardState:
         if delta.rows:
             delta = delta.model_copy(update={"largest": largest})
         self.deltas[kind] = delta
-        _folder().wrote(log, epoch, delta.digest, table)
+        _fold_cache().wrote(log, epoch, delta.digest, table)
 
     def merge(self, kind: str, canonical: deltas.Canonical) -> bool:
         """Merge older deltas where enough of them are there; return whether they were."""
@@ -80,10 +80,10 @@ class ShardState:
 
     def _fold(self, kind: str, canonical: deltas.Canonical, fresh: Callable[[], deltas.S]) -> deltas.S:
         named = self.task.deltas_of(kind, self.shard)
-        return _folder().state(self._log(kind, canonical), fresh, named, self.task.declaration.epoch)
+        return _fold_cache().state(self._log(kind, canonical), fresh, named, self.task.declaration.epoch)
 
 
 @lru_cache(maxsize=1)
-def _folder() -> deltas.Folder:
+def _fold_cache() -> deltas.FoldCache:
     """One per Python worker: state stays folded between epochs."""
-    return deltas.Folder()
+    return deltas.FoldCache()

@@ -125,7 +125,7 @@ class Summary:
 
         """
         sinks = {**self._gather("sinks", Rows), **self._sinks}
-        wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.destinations, shards)}
+        wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.sinks, shards)}
         wanted |= dict.fromkeys(pipeline.file_sinks, 1)
         missing = [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
         if missing:

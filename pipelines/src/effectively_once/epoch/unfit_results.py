@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from effectively_once.epoch import message_bytes, publishable, too_large
 from effectively_once.epoch.message_bytes import LETTER_BYTES
-from effectively_once.pipeline.sinks import Destination, ToTable
+from effectively_once.pipeline.sinks import AnySink, ToTable
 from effectively_once.state import ordered
 from effectively_once.state.accumulator import BAD_RESULT
 
@@ -86,7 +86,7 @@ def _large(pipeline: Pipeline, stateful: Stateful, results: pa.Table) -> Iterato
                 yield at, f"its texts take more than the {message.room} bytes that a message has for them"
 
 
-def _twice(to: Destination, results: pa.Table) -> Iterator[tuple[int, str]]:
+def _twice(to: AnySink, results: pa.Table) -> Iterator[tuple[int, str]]:
     """Find results that replace each other within an epoch: a table takes neither, and which is the newer nobody says.
 
     Results that are nothing but key replace nothing.

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, TIME
 from effectively_once.pipeline.recorded_step import RecordedStep
-from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.sinks import AnySink
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.pipeline.windows import Windowed
 
@@ -26,7 +26,7 @@ class Definition:
     columns: pa.Schema
     ids: Literal["attached", "coordinates"] = "attached"
     recorded: RecordedStep | None = None
-    rows: tuple[Destination, ...] = ()
+    rows: tuple[AnySink, ...] = ()
     windows: tuple[Windowed, ...] = ()
     stateful: Stateful | None = None
     window_ms: int = 60_000
@@ -53,8 +53,8 @@ class Definition:
         return pa.schema([*self.input, *(self.recorded.adds if self.recorded else ())])
 
     @property
-    def destinations(self) -> dict[str, tuple[Destination, pa.Schema]]:
-        """Every sink by name, with the columns there are; dead letters are no destination of the author's."""
+    def sinks(self) -> dict[str, tuple[AnySink, pa.Schema]]:
+        """Every sink by name, with the columns there are; dead letters are no sink of the author's."""
         found = [(to, self.given) for to in self.rows]
         for each in self.windows:
             found.append((each.to, each.schema(self.given)))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, REFUSED, TIME
 from effectively_once.pipeline.definition import Definition
-from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import AnySink, ToFiles, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
 from effectively_once.pipeline.windows import WINDOW_START, Windowed
 from effectively_once.sinks.tables import TYPES, column_type
@@ -66,7 +66,7 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
                 yield f"value {name!r} of windows {each.name!r} is of {column!r}, {may_be_null}"
         for name in nullable.intersection(each.keys):
             yield f"windows {each.name!r} are by {name!r}, {may_be_null}"
-    for to, schema in pipeline.destinations.values():
+    for to, schema in pipeline.sinks.values():
         yield from _wrong_sink(to, schema)
     for to in pipeline.rows:
         if isinstance(to, ToTable) and to.key and to.key[0] != "id":
@@ -188,7 +188,7 @@ def _wrong_stateful(pipeline: Definition, stateful: Stateful) -> Iterator[str]:
         yield f"sink {to.name!r} replaces rows by {to.key[0]!r}: the key has to begin with {stateful.by!r}"
 
 
-def _wrong_sink(to: Destination, schema: pa.Schema) -> Iterator[str]:
+def _wrong_sink(to: AnySink, schema: pa.Schema) -> Iterator[str]:
     wanted = [*to.columns]
     yield from (f"sink {to.name!r} names column {name!r} twice" for name in _twice(to.columns))
     if isinstance(to, ToKafka):

@@ -15,7 +15,7 @@ from effectively_once.pipeline.definition import Definition
 from effectively_once.pipeline.mistakes import mistakes
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.schemas import COLUMNS, become_schema
-from effectively_once.pipeline.sinks import DESTINATION, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import SINK, ToFiles, ToKafka, ToTable
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.pipeline.windows import Windowed
 from effectively_once.sinks.tables import TableShape
@@ -69,7 +69,7 @@ class Pipeline(Definition):
             transform=FUNCTION,
             columns=COLUMNS,
             recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
-            rows=several(DESTINATION),
+            rows=several(SINK),
             windows=several(one_of("Windowed(...)", Windowed)),
             stateful=none_or(one_of("Stateful(...)", Stateful)),
             window_ms=WHOLE,
@@ -143,7 +143,7 @@ class Pipeline(Definition):
 
     def schema_of(self, name: str) -> pa.Schema:
         """Columns that a sink publishes."""
-        to, whole = self.destinations[name]
+        to, whole = self.sinks[name]
         return pa.schema([whole.field(column) for column in to.columns or whole.names])
 
     @property
@@ -156,13 +156,13 @@ class Pipeline(Definition):
     @property
     def file_sinks(self) -> tuple[str, ...]:
         """Names of the sinks on the object store."""
-        return tuple(name for name, (to, _) in self.destinations.items() if isinstance(to, ToFiles))
+        return tuple(name for name, (to, _) in self.sinks.items() if isinstance(to, ToFiles))
 
     @property
     def tables(self) -> dict[str, TableShape]:
         """PostgreSQL sinks, with the shape of their tables."""
         return {
             name: TableShape(self.schema_of(name), to.key)
-            for name, (to, _) in self.destinations.items()
+            for name, (to, _) in self.sinks.items()
             if isinstance(to, ToTable)
         }

@@ -79,5 +79,5 @@ class ToFiles:
         require(self, name=TEXT, columns=several(TEXT))
 
 
-Destination = ToKafka | ToTable | ToFiles
-DESTINATION = one_of('ToKafka("name")', ToKafka, ToTable, ToFiles)
+AnySink = ToKafka | ToTable | ToFiles
+SINK = one_of('ToKafka("name")', ToKafka, ToTable, ToFiles)

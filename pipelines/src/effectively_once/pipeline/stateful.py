@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from effectively_once.declared import FUNCTION, TEXT, require
 from effectively_once.pipeline.schemas import COLUMNS, become_schema
-from effectively_once.pipeline.sinks import DESTINATION, Destination
+from effectively_once.pipeline.sinks import SINK, AnySink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,12 +41,12 @@ class Stateful:
     function: Callable[[DataFrame], DataFrame]
     schema: pa.Schema
     by: str
-    to: Destination
+    to: AnySink
 
     def __post_init__(self) -> None:
         """Refuse other types. Raises SettingsError."""
         become_schema(self, "schema")
-        require(self, function=FUNCTION, schema=COLUMNS, by=TEXT, to=DESTINATION)
+        require(self, function=FUNCTION, schema=COLUMNS, by=TEXT, to=SINK)
 
     @property
     def name(self) -> str:

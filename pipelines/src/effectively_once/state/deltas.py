@@ -230,7 +230,7 @@ class ShardDeltas:
             raise _corrupt(key, str(error)) from error
 
 
-class Folder:
+class FoldCache:
     """Keeps folded state between tasks of one Python worker.
 
     What is kept is the fold of recorded epochs only, and deltas are create-once, so it can be behind the chain but

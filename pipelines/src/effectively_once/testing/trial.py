@@ -173,7 +173,7 @@ class Trial:
         found = pa.concat_tables(told)
         summary = Summary.of(found)
         summary.publish_files(pipeline, found, declaration, 1, self._files)
-        outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.destinations)}
+        outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.sinks)}
         return summary.record(declaration, 1, pipeline, self._shards), outputs
 
     def _one_a_record(self, whole: pa.Table) -> pa.Table:
@@ -220,7 +220,7 @@ class Trial:
             rows_of = self._files(name).rows(number, number)
             return [row for _, _, row in rows_of]
         if name != DEAD_LETTER:
-            to, _ = self._pipeline.destinations[name]
+            to, _ = self._pipeline.sinks[name]
             raw = isinstance(to, ToKafka) and to.value is not None
         for shard in range(self._shards):
             _, content = self._memory.get((name, shard, number), (None, []))

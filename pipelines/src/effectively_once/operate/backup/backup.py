@@ -23,7 +23,7 @@ from effectively_once.ledger.objects import Found, Get, ObjectStore, body_of, cr
 from effectively_once.operate.backup import contents
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, Copied
 from effectively_once.operate.backup.contents import NamedObject
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.sinks.manifest_span import allowed, bounds_of
 from effectively_once.sinks.reader import read_kept
 
@@ -62,7 +62,7 @@ class Backup:
         self,
         source: ListedStore,
         layout: Layout,
-        place: Place,
+        place: BackupLocation,
         sinks: Iterable[str],
         say: Callable[[str], object] = lambda _: None,
         *,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from effectively_once.errors import PipelineError
 from effectively_once.ledger.objects import body_of, run
 from effectively_once.ledger.record import Record, Versioned
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 
 FORMAT = 1
 MANIFEST = "backup.json"
@@ -54,7 +54,7 @@ class BackupManifest(Record):
         return self.model_copy(update={"digest": found})
 
 
-def manifest_of(place: Place) -> BackupManifest:
+def manifest_of(place: BackupLocation) -> BackupManifest:
     """Read what makes a backup complete.
 
     Raises:
@@ -78,7 +78,7 @@ def manifest_of(place: Place) -> BackupManifest:
     return manifest
 
 
-def object_of(place: Place, manifest: BackupManifest, name: str) -> bytes:
+def object_of(place: BackupLocation, manifest: BackupManifest, name: str) -> bytes:
     """Read an object of a backup. Raises BackupError when it is missing or is not what was copied."""
     body = run(body_of(name), place)
     if body is None:

@@ -11,7 +11,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, create_once, run
 from effectively_once.operate.backup.backup import WORKERS, ListedStore
 from effectively_once.operate.backup.backup_manifest import BackupError, BackupManifest, manifest_of, object_of
-from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.location import BackupLocation
 
 GENERATIONS = 1_000_000
 """More drivers than start between a backup and its restore: a sink that compares the generations of its marks would
@@ -19,7 +19,7 @@ else take the drivers to come for stale ones."""
 
 
 def restore(
-    place: Place,
+    place: BackupLocation,
     target: ListedStore,
     layout: Layout,
     accept: Callable[[Head], None] = lambda _: None,

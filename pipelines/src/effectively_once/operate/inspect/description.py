@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import Job
-from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import AnySink, ToFiles, ToKafka, ToTable
 from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.state import catalog
 from effectively_once.state.aggregates import Aggregate
@@ -140,7 +140,7 @@ def _sinks(job: Job) -> Iterator[SinkFacts]:
         yield _sink(job, declared.stateful.to, "results")
 
 
-def _sink(job: Job, to: Destination, of: Of) -> SinkFacts:
+def _sink(job: Job, to: AnySink, of: Of) -> SinkFacts:
     settings, schema = job.settings, job.pipeline.schema_of(to.name)
     if isinstance(to, ToFiles):
         place = f"s3://{settings.s3_bucket}/{settings.pipeline}/{to.name}/"

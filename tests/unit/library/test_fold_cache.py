@@ -17,7 +17,7 @@ from effectively_once.state import catalog, merge, windows
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Count
 from effectively_once.state.catalog import Catalog
-from effectively_once.state.deltas import Folder, Named, ShardDeltas
+from effectively_once.state.deltas import FoldCache, Named, ShardDeltas
 from effectively_once.state.lateness import Windows
 from effectively_once.state.windows import WindowState
 from tests.unit.ledger.memory_store import MemoryStore
@@ -46,10 +46,10 @@ class Past:
         if rows.rows:
             self.named.append(Named(epoch, rows))
 
-    def before(self, epoch: int, folder: Folder, floor: int = 0) -> Catalog:
+    def before(self, epoch: int, cache: FoldCache, floor: int = 0) -> Catalog:
         """Return the state that a task of `epoch` gets from a worker."""
         live = [delta for delta in self.named if floor <= delta.epoch < epoch]
-        return folder.state(self.log, lambda: Catalog(WINDOWS), live, epoch)
+        return cache.state(self.log, lambda: Catalog(WINDOWS), live, epoch)
 
 
 def _new(known: Catalog, *ids: str) -> list[bool]:
@@ -78,7 +78,7 @@ TASKS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=30)
 def test_kept_state_equals_state_folded_anew(epochs: list[dict[str, int]], tasks: list[tuple[int, int]]) -> None:
     """Three workers get tasks in any order: of the running epoch, or repeats of the last few; the floor rises."""
     past = Past()
-    workers = [Folder() for _ in range(3)]
+    workers = [FoldCache() for _ in range(3)]
     watermarks: list[int | None] = [None]
     for epoch, ids in enumerate(epochs):
         times = [time for time in (watermarks[-1], *ids.values()) if time is not None]
@@ -91,28 +91,28 @@ def test_kept_state_equals_state_folded_anew(epochs: list[dict[str, int]], tasks
         watermark = watermarks[now]
         closed = [all(WINDOWS.closed(WINDOWS.start(time), watermark) for time in ids.values()) for ids in epochs[:now]]
         floor = closed.index(False) if False in closed else now
-        kept, anew = past.before(now, workers[worker], floor), past.before(now, Folder())
+        kept, anew = past.before(now, workers[worker], floor), past.before(now, FoldCache())
         kept.expire(watermark)
         anew.expire(watermark)
         assert _live(kept) == _live(anew)
 
 
 def test_a_worker_reads_only_the_deltas_it_does_not_have() -> None:
-    past, folder = _ten_epochs(), Folder()
+    past, cache = _ten_epochs(), FoldCache()
     asked = len(past.store.requests)
     for epoch, reads in ((4, 4), (4, 0), (5, 1), (9, 4)):
-        past.before(epoch, folder)
+        past.before(epoch, cache)
         assert len(past.store.requests) - asked == reads, epoch
         asked = len(past.store.requests)
 
 
 def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> None:
-    past, folder = _ten_epochs(), Folder()
-    assert _new(past.before(9, folder), "id-6") == [False]
+    past, cache = _ten_epochs(), FoldCache()
+    assert _new(past.before(9, cache), "id-6") == [False]
     # What is kept ends with the very epoch that is repeated.
-    assert _new(past.before(8, folder), "id-7", "id-8") == [False, True]
-    assert _new(past.before(3, folder), "id-2", "id-3", "id-6") == [False, True, True]
-    assert _new(past.before(9, folder), "id-6") == [False]
+    assert _new(past.before(8, cache), "id-7", "id-8") == [False, True]
+    assert _new(past.before(3, cache), "id-2", "id-3", "id-6") == [False, True, True]
+    assert _new(past.before(9, cache), "id-6") == [False]
 
 
 VALUES = accumulators({"count": Count()}, pa.schema([]))
@@ -123,7 +123,7 @@ class Counts:
     """Counts of one shard, folded by one worker: an id folded twice is one id, a count folded twice is a wrong one."""
 
     log: ShardDeltas = field(default_factory=lambda: ShardDeltas(MemoryStore(), LAYOUT, "counts", 0, windows.canonical))
-    folder: Folder = field(default_factory=Folder)
+    cache: FoldCache = field(default_factory=FoldCache)
 
     def write(self, epochs: int) -> list[Named]:
         """Write a delta of one record for each epoch."""
@@ -132,7 +132,7 @@ class Counts:
 
     def before(self, epoch: int, named: list[Named]) -> int:
         """Count what is named, as a task of `epoch` gets it."""
-        counts = self.folder.state(self.log, lambda: WindowState(WINDOWS, VALUES), named, epoch)
+        counts = self.cache.state(self.log, lambda: WindowState(WINDOWS, VALUES), named, epoch)
         found: list[int] = counts.final(None, 1000)["count"].to_pylist()
         return sum(found)
 
@@ -160,7 +160,7 @@ def test_a_span_is_folded_by_those_only_who_have_nothing_of_it() -> None:
     assert span is not None
     merged = [Named(span.last, span), *named[4:]]
     for kept in range(9):
-        counts.folder = Folder()
+        counts.cache = FoldCache()
         assert counts.before(kept, named[:kept]) == kept
         asked = len(requests(counts))
         assert counts.before(10, merged) == 10
@@ -182,25 +182,25 @@ def test_what_has_no_rows_is_not_read() -> None:
 
 
 def test_shards_and_kinds_are_kept_apart() -> None:
-    folder = Folder()
+    cache = FoldCache()
     left, right = Past(), Past(shard=1)
     left.record(0, {"left": 1})
     right.record(0, {"right": 1})
-    assert _new(left.before(1, folder), "left", "right") == [False, True]
-    assert _new(right.before(1, folder), "left", "right") == [True, False]
+    assert _new(left.before(1, cache), "left", "right") == [False, True]
+    assert _new(right.before(1, cache), "left", "right") == [True, False]
 
 
 def test_a_delta_that_this_worker_decided_is_not_read_back_and_another_one_is() -> None:
-    past, folder = Past(), Folder()
+    past, cache = Past(), FoldCache()
     for epoch in range(2):
         past.record(epoch, {f"id-{epoch}": 0})
     own = past.log.read(past.named[1])
-    past.before(1, folder)
-    folder.wrote(past.log, 1, past.named[1].rows.digest, own)
+    past.before(1, cache)
+    cache.wrote(past.log, 1, past.named[1].rows.digest, own)
     del past.store.objects[LAYOUT.delta(catalog.KIND, 1, 0)]
-    assert _new(past.before(2, folder), "id-0", "id-1", "id-2") == [False, False, True]
+    assert _new(past.before(2, cache), "id-0", "id-1", "id-2") == [False, False, True]
     # Decided here, but the chain names another driver's: what counts is what the chain names.
-    folder = Folder()
-    folder.wrote(past.log, 1, "0" * 32, own)
+    cache = FoldCache()
+    cache.wrote(past.log, 1, "0" * 32, own)
     with pytest.raises(ChainError, match="a delta that the chain names is missing"):
-        past.before(2, folder)
+        past.before(2, cache)

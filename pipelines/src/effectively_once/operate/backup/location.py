@@ -15,7 +15,7 @@ SCHEME = "s3://"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BackupLocation:
     """An object store of which only the names below a prefix are used.
 
     Attributes:
@@ -38,7 +38,7 @@ class Place:
         return self.name
 
 
-def place_of(name: str, settings: PipelineSettings, endpoint: str | None = None) -> Place:
+def location_of(name: str, settings: PipelineSettings, endpoint: str | None = None) -> BackupLocation:
     """Open `s3://bucket/prefix`, at the pipeline's endpoint unless another is given, or else a folder.
 
     Raises:
@@ -46,7 +46,7 @@ def place_of(name: str, settings: PipelineSettings, endpoint: str | None = None)
 
     """
     if not name.startswith(SCHEME):
-        return Place(FolderStore(Path(name)), name)
+        return BackupLocation(FolderStore(Path(name)), name)
     bucket, _, prefix = name.removeprefix(SCHEME).strip("/").partition("/")
     if not bucket or not prefix:
         raise SettingsError("the place has no bucket or no prefix", name, "Write s3://bucket/prefix, or a folder.")
@@ -57,4 +57,4 @@ def place_of(name: str, settings: PipelineSettings, endpoint: str | None = None)
             name,
             "Name another prefix or another bucket.",
         )
-    return Place(S3ObjectStore(address), name, f"{prefix}/")
+    return BackupLocation(S3ObjectStore(address), name, f"{prefix}/")

@@ -10,7 +10,7 @@ import pytest
 
 from effectively_once.errors import AccessError, SettingsError
 from effectively_once.ledger.objects import Absent, Get, Put, create_once, run
-from effectively_once.operate.backup.place import Place, place_of
+from effectively_once.operate.backup.location import BackupLocation, location_of
 from effectively_once.store.folder_store import FolderStore
 from effectively_once.store.object_store import S3ObjectStore
 from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
@@ -64,7 +64,7 @@ def test_a_file_that_could_not_be_finished_is_not_there(tmp_path: Path, monkeypa
 
 def test_names_lie_below_the_prefix() -> None:
     store = MemoryStore()
-    place = Place(store, "s3://data/backups/monday", "backups/monday/")
+    place = BackupLocation(store, "s3://data/backups/monday", "backups/monday/")
     run(create_once("backup.json", b"whole"), place)
     assert store.objects == {"backups/monday/backup.json": b"whole"}
     assert place.answer(Get("other")) == Absent()
@@ -74,29 +74,29 @@ def test_a_bucket_is_at_the_pipelines_endpoint_unless_another_is_named(monkeypat
     monkeypatch.setenv(ACCESS_KEY, "key")
     monkeypatch.setenv(SECRET_KEY, "secret")
     for endpoint, expected in ((None, "http://localhost:1"), ("https://far:2", "https://far:2")):
-        place = place_of("s3://safe/user/monday/", SETTINGS, endpoint)
+        place = location_of("s3://safe/user/monday/", SETTINGS, endpoint)
         assert isinstance(place.store, S3ObjectStore)
         assert (place.store.address.endpoint, place.store.address.bucket) == (expected, "safe")
         assert (place.prefix, str(place)) == ("user/monday/", "s3://safe/user/monday/")
     # Another bucket, or another endpoint, may use the same prefix.
-    assert place_of("s3://safe/clicks/monday", SETTINGS).prefix == "clicks/monday/"
-    assert place_of("s3://data/clicks_of_monday", SETTINGS).prefix == "clicks_of_monday/"
+    assert location_of("s3://safe/clicks/monday", SETTINGS).prefix == "clicks/monday/"
+    assert location_of("s3://data/clicks_of_monday", SETTINGS).prefix == "clicks_of_monday/"
 
 
 @pytest.mark.parametrize("name", ["s3://data", "s3://data/", "s3:///monday"])
 def test_a_bucket_without_a_prefix_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match=f"no bucket or no prefix .{name}"):
-        place_of(name, SETTINGS)
+        location_of(name, SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["s3://data/clicks", "s3://data/clicks/backups/monday"])
 def test_a_place_among_the_pipelines_own_objects_is_refused(name: str) -> None:
     """It would go when they go, and a restore would find itself in the way."""
     with pytest.raises(SettingsError, match="lies among the objects of the pipeline"):
-        place_of(name, SETTINGS)
+        location_of(name, SETTINGS)
 
 
 def test_anything_else_is_a_folder(tmp_path: Path) -> None:
-    place = place_of(str(tmp_path / "monday"), SETTINGS)
+    place = location_of(str(tmp_path / "monday"), SETTINGS)
     run(create_once("backup.json", b"whole"), place)
     assert (tmp_path / "monday" / "backup.json").read_bytes() == b"whole"
