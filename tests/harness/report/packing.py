@@ -65,7 +65,7 @@ def pack(
     checkout: Path,
     any_verdict: bool = False,
     limit: int = LIMIT_BYTES,
-    step: Callable[[str], AbstractContextManager[None]] = nullcontext,
+    step: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> tuple[CampaignResults, int]:
     """Write what is kept of runs into a folder, with the page and `results.json` of their sum; those, and the bytes.
 
