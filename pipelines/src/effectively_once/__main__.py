@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from effectively_once.errors import PipelineError
@@ -16,6 +17,7 @@ from effectively_once.operate import grant, grant_objects, life_cycle
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import place_of
 from effectively_once.operate.backup.restore import restore
+from effectively_once.operate.backup.series import Series
 from effectively_once.operate.create import create_command
 from effectively_once.operate.inspect import describe
 from effectively_once.operate.inspect.certificate import complete
@@ -67,6 +69,9 @@ def _complete(job: Job, given: argparse.Namespace) -> int:
 def _backup(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place = place_of(given.place, settings, given.endpoint)
+    series = Series(place, settings.pipeline, _say)
+    if given.keep is not None:
+        place = series.begin(datetime.now(UTC))
     source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
     steps = [job.pipeline.recorded.name] if job.pipeline.recorded else []
     manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps).take(
@@ -74,6 +79,8 @@ def _backup(job: Job, given: argparse.Namespace) -> int:
     )
     size = sum(copied.bytes for copied in manifest.objects.values())
     _say(f"complete: {len(manifest.objects):,} objects, {size:,} bytes, {place}")
+    if given.keep is not None:
+        series.prune(given.keep)
     return 0
 
 
@@ -117,6 +124,12 @@ def _parser() -> argparse.ArgumentParser:
     backup.add_argument("--checkpoint", action="store_true", help="Spark's checkpoint too")
     backup.add_argument(
         "--output-from-floor", action="store_true", help="of object-store sinks only what is not below the floor"
+    )
+    backup.add_argument(
+        "--keep",
+        type=life_cycle.read_number,
+        metavar="N",
+        help="one of a series: in a folder of its own below the place, named after the moment; the newest N stay",
     )
     putting_back = commands.add_parser("restore", help="put a chain back from a backup")
     for command, function in ((inspect, _inspect), (whole, _complete), (backup, _backup), (putting_back, _restore)):
