@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 DRIVER, EXECUTOR, CREATE, SERVICE = "driver", "executor", "`create` job", "service of a job"
+BACKUP = "`backup` job"
 BROKER, CONTROLLER, OBJECT_STORE, RESULT_STORE = "broker", "controller", "object store", "result store"
 OPERATOR, HISTORY = "Spark operator", "history server"
 KAFKA_GRANT, OBJECT_GRANT = "`kafka-grant` job", "`minio-grant` job"
@@ -26,6 +27,7 @@ OBJECT_CLIENTS: Final = "`object_store.clients`"
 RESULT_CLIENTS: Final = "`result_store.clients`"
 EGRESS: Final = "`pipelines.<name>.egress`"
 VIEWERS: Final = "`network_policies.api_server`"
+BACKED_UP: Final = "`pipelines.<name>.backup`"
 PUBLIC: Final = "`pipelines.<name>.service`"
 
 
@@ -56,6 +58,7 @@ WITHIN_A_PIPELINE: Final = (DRIVER, EXECUTOR)
 FLOWS: Final = (
     Flow(_PIPELINE, BROKER, (9092,), "records, transactions, topics"),
     Flow(_PIPELINE, OBJECT_STORE, (9000,), "chain, deltas, checkpoints, files, event logs"),
+    Flow((BACKUP,), OBJECT_STORE, (9000,), "chain and files, and their copies", BACKED_UP),
     Flow(_PIPELINE, RESULT_STORE, (5432,), "tables", TABLES),
     Flow((EXECUTOR,), DRIVER, (7078, 7079), "tasks and their ends, blocks"),
     Flow(WITHIN_A_PIPELINE, EXECUTOR, (7079,), "blocks: shuffles, broadcasts, large results"),
@@ -79,7 +82,7 @@ FLOWS: Final = (
     Flow((ANYBODY,), OBJECT_STORE, (9001,), "browsers", CONSOLE_OUTSIDE),
     Flow((ANYBODY,), HISTORY, (18080,), "browsers", HISTORY_OUTSIDE),
     Flow(
-        (*_PIPELINE, BROKER, CONTROLLER, OPERATOR, HISTORY, KAFKA_GRANT, OBJECT_GRANT),
+        (*_PIPELINE, BACKUP, BROKER, CONTROLLER, OPERATOR, HISTORY, KAFKA_GRANT, OBJECT_GRANT),
         *(NAMES, (53,), "names of all of these", "", ("UDP", "TCP")),
     ),
 )

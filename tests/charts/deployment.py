@@ -47,6 +47,7 @@ _TEAM: Final[dict[str, Any]] = {
             "job": "own.clicks",
             "result_store": True,
             "service": {"module": "own.answers"},
+            "backup": {"schedule": "@daily"},
             "egress": [{"namespace": PAYMENTS, "ports": [8080]}],
         },
     },
@@ -144,7 +145,7 @@ def closed(namespace: str) -> Object:
 
 def _marks(wanted: Settings) -> Iterator[str]:
     yield flows.APART if wanted.kafka.controllers else flows.COMBINED
-    yield flows.PUBLIC
+    yield from (flows.PUBLIC, flows.BACKED_UP)
     for holds, mark in (
         (wanted.external_access.kafka.by != "none", flows.KAFKA_OUTSIDE),
         (wanted.external_access.object_store.by != "none", flows.OBJECTS_OUTSIDE),
@@ -169,6 +170,8 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
             for role in ("driver", "executor", "executor"):
                 labels = one["spec"][role]["template"]["metadata"]["labels"]
                 yield namespace, {**labels, "spark-role": role}
+        elif one["kind"] == "CronJob":
+            yield namespace, one["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
         elif "template" in one.get("spec", {}):
             for _ in range(1 + (one["kind"] == "StatefulSet")):
                 yield namespace, one["spec"]["template"]["metadata"]["labels"]
@@ -177,7 +180,7 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
 def _pod(namespace: str, labels: dict[str, str], ip: str) -> Endpoint:
     part = labels.get("spark-role") or labels.get(COMPONENT)
     kinds = {"create": flows.CREATE, "service": flows.SERVICE, "controller": flows.CONTROLLER}
-    kinds["grant"] = flows.KAFKA_GRANT
+    kinds |= {"grant": flows.KAFKA_GRANT, "backup": flows.BACKUP}
     kind = {"driver": flows.DRIVER, "executor": flows.EXECUTOR, **kinds}.get(part or "") or KINDS[labels[NAME]]
     return Endpoint(kind, ip, namespace, labels, labels.get("effectively-once/pipeline", "platform"))
 

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Imported here alone: the other commands run where there is no Spark.
         code: int = importlib.import_module("effectively_once.driver.main").run(arguments[1:])
         return code
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         code = given.command(job_of(given.settings), given)
     except PipelineError as error:
@@ -103,11 +103,10 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="effectively-once", description=(__doc__ or "").split(":", maxsplit=1)[0] + "."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """Return what reads a command line, but for `create` and `run`."""
+    made = argparse.ArgumentParser(prog="effectively-once", description=(__doc__ or "").split(":", maxsplit=1)[0] + ".")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
     # For the list of commands only: these two read their arguments themselves.
     commands.add_parser("create", help="make bucket, topics and tables")
     commands.add_parser("run", help="run the job that the settings name, until it is asked to stop")
@@ -140,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--endpoint", help="of the bucket, when it is not the pipeline's: http[s]://host:port")
     describe.add_to(commands)
     life_cycle.add_to(commands)
-    return parser
+    return made
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def test_folders_of_other_names_are_left_alone(series: Series) -> None:
     assert folders(series) == ["20260302T040506Z", "monday"]
 
 
-def test_what_is_interrupted_leaves_no_backup_that_seems_complete(
+def test_an_interrupted_deletion_leaves_nothing_that_seems_complete(
     series: Series, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for day in (1, 2):
