@@ -27,7 +27,6 @@ OBJECT_CLIENTS: Final = "`object_store.clients`"
 RESULT_CLIENTS: Final = "`result_store.clients`"
 EGRESS: Final = "`pipelines.<name>.egress`"
 VIEWERS: Final = "`network_policies.api_server`"
-BACKED_UP: Final = "`pipelines.<name>.backup`"
 PUBLIC: Final = "`pipelines.<name>.service`"
 
 
@@ -52,13 +51,12 @@ class Flow:
     protocols: tuple[str, ...] = ("TCP",)
 
 
-_PIPELINE: Final = (DRIVER, EXECUTOR, CREATE, SERVICE)
+_PIPELINE: Final = (DRIVER, EXECUTOR, CREATE, BACKUP, SERVICE)
 WITHIN_A_PIPELINE: Final = (DRIVER, EXECUTOR)
 """What goes on among these is among those of one pipeline."""
 FLOWS: Final = (
     Flow(_PIPELINE, BROKER, (9092,), "records, transactions, topics"),
     Flow(_PIPELINE, OBJECT_STORE, (9000,), "chain, deltas, checkpoints, files, event logs"),
-    Flow((BACKUP,), OBJECT_STORE, (9000,), "chain and files, and their copies", BACKED_UP),
     Flow(_PIPELINE, RESULT_STORE, (5432,), "tables", TABLES),
     Flow((EXECUTOR,), DRIVER, (7078, 7079), "tasks and their ends, blocks"),
     Flow(WITHIN_A_PIPELINE, EXECUTOR, (7079,), "blocks: shuffles, broadcasts, large results"),
@@ -82,7 +80,7 @@ FLOWS: Final = (
     Flow((ANYBODY,), OBJECT_STORE, (9001,), "browsers", CONSOLE_OUTSIDE),
     Flow((ANYBODY,), HISTORY, (18080,), "browsers", HISTORY_OUTSIDE),
     Flow(
-        (*_PIPELINE, BACKUP, BROKER, CONTROLLER, OPERATOR, HISTORY, KAFKA_GRANT, OBJECT_GRANT),
+        (*_PIPELINE, BROKER, CONTROLLER, OPERATOR, HISTORY, KAFKA_GRANT, OBJECT_GRANT),
         *(NAMES, (53,), "names of all of these", "", ("UDP", "TCP")),
     ),
 )

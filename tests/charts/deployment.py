@@ -42,7 +42,7 @@ _TEAM: Final[dict[str, Any]] = {
     "object_store": {"clients": [GATEWAYS]},
     "result_store": {"clients": [GATEWAYS]},
     "pipelines": {
-        "user_counts": {"service": {"module": "own.answers"}},
+        "user_counts": {"service": {"module": "own.answers"}, "backup": {"schedule": "@daily"}},
         "clicks": {
             "job": "own.clicks",
             "result_store": True,
@@ -145,7 +145,7 @@ def closed(namespace: str) -> Object:
 
 def _marks(wanted: Settings) -> Iterator[str]:
     yield flows.APART if wanted.kafka.controllers else flows.COMBINED
-    yield from (flows.PUBLIC, flows.BACKED_UP)
+    yield flows.PUBLIC
     for holds, mark in (
         (wanted.external_access.kafka.by != "none", flows.KAFKA_OUTSIDE),
         (wanted.external_access.object_store.by != "none", flows.OBJECTS_OUTSIDE),
