@@ -29,7 +29,15 @@ from infra.components.credentials import DATABASE
 from infra.components.release import common, drop_none, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
-from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
+from infra.values.streaming_pipeline import (
+    Backup,
+    Driver,
+    EventLog,
+    Executors,
+    Service,
+    Source,
+    StreamingPipelineValues,
+)
 
 EXTERNAL_REPLICATION = 3  # what a broker that somebody runs can be expected to have
 
@@ -115,6 +123,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             replication=pipeline.replication or copies,
         ),
         service=None if pipeline.service is None else Service(**pipeline.service.model_dump()),
+        backup=_backup(pipeline),
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,
@@ -124,6 +133,14 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         network_policies=_policies(settings, pipeline),
         **drop_none(driver_grace_s=pipeline.driver_grace_s),
     )
+
+
+def _backup(pipeline: Pipeline) -> Backup | None:
+    if pipeline.backup is None:
+        return None
+    bucket, folder = pipeline.backups
+    given = pipeline.backup.model_dump(exclude={"place"})
+    return Backup(place=f"s3://{bucket}/{folder.removesuffix('/')}", **given)
 
 
 def _policies(settings: Settings, pipeline: Pipeline) -> PipelinePolicies:

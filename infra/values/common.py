@@ -14,6 +14,8 @@ KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9
 """A name that Kubernetes takes everywhere (RFC 1123 label)."""
 
 ImageReference = Annotated[str, Field(pattern=r"^\S+$", min_length=1)]
+Schedule = Annotated[str, Field(pattern=r"^(@(hourly|daily|weekly|monthly)|\S+( \S+){4})$")]
+"""What cron understands: `17 3 * * *`, or `@daily`."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 DRIVER, EXECUTOR, CREATE, SERVICE = "driver", "executor", "`create` job", "service of a job"
+BACKUP = "`backup` job"
 BROKER, CONTROLLER, OBJECT_STORE, RESULT_STORE = "broker", "controller", "object store", "result store"
 OPERATOR, HISTORY = "Spark operator", "history server"
 KAFKA_GRANT, OBJECT_GRANT = "`kafka-grant` job", "`minio-grant` job"
@@ -50,7 +51,7 @@ class Flow:
     protocols: tuple[str, ...] = ("TCP",)
 
 
-_PIPELINE: Final = (DRIVER, EXECUTOR, CREATE, SERVICE)
+_PIPELINE: Final = (DRIVER, EXECUTOR, CREATE, BACKUP, SERVICE)
 WITHIN_A_PIPELINE: Final = (DRIVER, EXECUTOR)
 """What goes on among these is among those of one pipeline."""
 FLOWS: Final = (

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client
-from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
+from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Schedule, Values
 from infra.values.network import PipelinePolicies
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
@@ -89,6 +89,22 @@ class Service(Part):
     resources: Resources = Resources(cpu_request="50m", memory_request="64Mi", memory_limit="256Mi")
 
 
+class Backup(Part):
+    """Copies of the chain by a CronJob.
+
+    Attributes:
+        schedule: when, in UTC; what cron understands.
+        place: below which they lie, s3://bucket/prefix at the pipeline's endpoint.
+        keep: how many stay.
+        deadline_s: how long one may take.
+    """
+
+    schedule: Schedule
+    place: Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[A-Za-z0-9][A-Za-z0-9_./-]*$")]
+    keep: Annotated[int, Field(ge=1, le=1000)] = 7
+    deadline_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
+
+
 class SecretEnvironment(Part):
     """Variables of driver and executors from a Secret of the pipeline's own.
 
@@ -137,6 +153,7 @@ class StreamingPipelineValues(Values):
         event_log: Spark's event log.
         source: the input topic.
         service: a small HTTP service of the job, in the pipeline's image; None: there is none.
+        backup: copies of the chain; None: there are none.
         suspend: True ends driver and executors, and keeps everything else.
         extra_files: Python files that come first on the path of driver and executors.
         environment: variables of driver and executors, such as addresses that the job calls; never credentials.
@@ -170,6 +187,7 @@ class StreamingPipelineValues(Values):
     event_log: EventLog = EventLog()
     source: Source = Source()
     service: Service | None = None
+    backup: Backup | None = None
     suspend: bool = False
     extra_files: dict[FileName, str] = Field(default_factory=dict)
     environment: dict[VariableName, str] = Field(default_factory=dict)

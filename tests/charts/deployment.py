@@ -42,11 +42,12 @@ _TEAM: Final[dict[str, Any]] = {
     "object_store": {"clients": [GATEWAYS]},
     "result_store": {"clients": [GATEWAYS]},
     "pipelines": {
-        "user_counts": {"service": {"module": "own.answers"}},
+        "user_counts": {"service": {"module": "own.answers"}, "backup": {"schedule": "@daily"}},
         "clicks": {
             "job": "own.clicks",
             "result_store": True,
             "service": {"module": "own.answers"},
+            "backup": {"schedule": "@daily"},
             "egress": [{"namespace": PAYMENTS, "ports": [8080]}],
         },
     },
@@ -169,6 +170,8 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
             for role in ("driver", "executor", "executor"):
                 labels = one["spec"][role]["template"]["metadata"]["labels"]
                 yield namespace, {**labels, "spark-role": role}
+        elif one["kind"] == "CronJob":
+            yield namespace, one["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
         elif "template" in one.get("spec", {}):
             for _ in range(1 + (one["kind"] == "StatefulSet")):
                 yield namespace, one["spec"]["template"]["metadata"]["labels"]
@@ -177,7 +180,7 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
 def _pod(namespace: str, labels: dict[str, str], ip: str) -> Endpoint:
     part = labels.get("spark-role") or labels.get(COMPONENT)
     kinds = {"create": flows.CREATE, "service": flows.SERVICE, "controller": flows.CONTROLLER}
-    kinds["grant"] = flows.KAFKA_GRANT
+    kinds |= {"grant": flows.KAFKA_GRANT, "backup": flows.BACKUP}
     kind = {"driver": flows.DRIVER, "executor": flows.EXECUTOR, **kinds}.get(part or "") or KINDS[labels[NAME]]
     return Endpoint(kind, ip, namespace, labels, labels.get("effectively-once/pipeline", "platform"))
 

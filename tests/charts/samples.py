@@ -15,7 +15,7 @@ from infra.values.minio import Folder, MinioValues
 from infra.values.minio import Security as MinioSecurity
 from infra.values.postgres import PostgresValues
 from infra.values.spark_operator import SparkOperatorValues
-from infra.values.streaming_pipeline import EventLog, StreamingPipelineValues
+from infra.values.streaming_pipeline import Backup, EventLog, StreamingPipelineValues
 from tests.settings import pipeline_settings
 
 IMAGE = "registry.example/effectively-once-x:0123"
@@ -109,6 +109,7 @@ EACH: dict[str, tuple[str, Values]] = {
         pipeline(
             event_log=EventLog(enabled=True),
             announce=True,
+            backup=Backup(schedule="17 3 * * *", place="s3://copies/clicks"),
             extra_files={"job.py": "x = 1\n"},
             settings=with_database(),
             database_secret="database",

@@ -129,6 +129,11 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ),
     ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
     ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, job"]),
+    (
+        {"pipelines": {"a": {"backup": {"schedule": "@daily", "place": "s3://effectively-once/a/x"}}}},
+        ["pipelines.a: ", "lies among the pipeline's own objects", "name another prefix"],
+    ),
+    ({"pipelines": {"a": {"backup": {"schedule": "daily"}}}}, ["pipelines.a.backup.schedule: ", "pattern"]),
     ({"pipelines": {"a": {"driver_grace_s": 301}}}, ["pipelines.a.driver_grace_s: ", "less than or equal to 300"]),
     ({"pipelines": {"a": {"shards": 0}}}, ["pipelines.a.shards: ", "greater than or equal to 1", "got 0"]),
     ({"pipelines": {"A-b": {"job": "own.a"}}}, ["pipelines.A-b.identity: ", "got 'A-b'"]),

@@ -272,10 +272,13 @@ spec:
 {{- end }}
 
 {{- /*
-The container of the job that makes bucket, topics and tables: the pipeline's own image, because the declaration in it
-says which. Another image may declare others, so the job runs again.
+A command of the library in the pipeline's own image, because the declaration in it says which topics, tables and files
+there are: (dict "root" $ "command" "create" "args" "- --replication=1").
 */}}
-{{- define "create-pod" -}}
+{{- define "command-pod" -}}
+{{- $command := .command -}}
+{{- $args := .args -}}
+{{- with .root -}}
 serviceAccountName: {{ .Values.name }}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -285,28 +288,14 @@ securityContext: {{- include "pod-security" . | nindent 2 }}
 {{ . }}
 {{- end }}
 containers:
-  - name: create
+  - name: {{ $command }}
     image: {{ .Values.image }}
     imagePullPolicy: {{ .Values.imagePullPolicy }}
-    command: [/usr/bin/tini, --, python3, -m, effectively_once, create]
+    command: [/usr/bin/tini, --, python3, -m, effectively_once, {{ $command }}]
     args:
       # It knows the library's settings alone.
       - /etc/effectively-once/{{ if .Values.jobSettings }}create{{ else }}settings{{ end }}.json
-      {{- if .Values.jobSettings }}
-      - --whole=/etc/effectively-once/settings.json
-      {{- end }}
-      - --replication={{ .Values.source.replication }}
-      - --deadline-s={{ .Values.createDeadlineS }}
-      {{- if .Values.source.create }}
-      - --source-partitions={{ .Values.source.partitions }}
-      {{- end }}
-      {{- if .Values.eventLog.enabled }}
-      - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
-      {{- if .Values.eventLog.folder }}
-      # An image of before does not know it.
-      - --event-log-folder={{ include "event-log-folder" . }}/
-      {{- end }}
-      {{- end }}
+      {{- $args | nindent 6 }}
     env: {{- include "credentials" . | nindent 6 }}
       {{- include "extra-path" . | nindent 6 }}
     resources: {{- include "resources" .Values.createResources | nindent 6 }}
@@ -323,6 +312,30 @@ volumes:
       name: {{ .Values.name }}-settings
   {{- include "client-volumes" . | nindent 2 }}
   {{- include "extra-volume" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* Makes bucket, topics and tables; another image may declare others, so the job runs again. */}}
+{{- define "create-pod" -}}
+{{- include "command-pod" (dict "root" . "command" "create" "args" (include "create-args" . | trim)) }}
+{{- end }}
+
+{{- define "create-args" }}
+{{- if .Values.jobSettings }}
+- --whole=/etc/effectively-once/settings.json
+{{- end }}
+- --replication={{ .Values.source.replication }}
+- --deadline-s={{ .Values.createDeadlineS }}
+{{- if .Values.source.create }}
+- --source-partitions={{ .Values.source.partitions }}
+{{- end }}
+{{- if .Values.eventLog.enabled }}
+- --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
+{{- if .Values.eventLog.folder }}
+# An image of before does not know it.
+- --event-log-folder={{ include "event-log-folder" . }}/
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /*

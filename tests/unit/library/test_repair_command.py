@@ -172,7 +172,7 @@ def test_a_backup_between_the_command_and_the_repair_can_be_gone_on_from(recorde
     world.repair()
     if recorded:
         world.driver().finish(world.declared)
-    kept = MemoryStore()
+    kept = ListedStore()
     Backup(world.store, world.layout, Place(kept, "memory"), list(world.pipeline.file_sinks)).take()
     world.store = ListedStore()
     restore(Place(kept, "memory"), world.store, world.layout, lambda _: None, lambda _: None)
