@@ -106,6 +106,7 @@ def test_environment_of_driver_and_executors(announce: bool) -> None:
     for role in ("driver", "executor"):
         found = environment(pod(rendered, role))
         assert found["EFFECTIVELY_ONCE_WHEEL_DIGEST"] == WHEEL
+        assert found["EFFECTIVELY_ONCE_IMAGE"] == application(rendered)["spec"]["image"]
         assert found.get("EFFECTIVELY_ONCE_EVENTS") == ("/proc/1/fd/1" if announce else None)
         assert "PYTHONPATH" not in found
 
@@ -188,7 +189,7 @@ def test_variables_of_a_job_reach_driver_and_executors() -> None:
     for role in ("driver", "executor"):
         told = environment(pod(rendered, role))
         assert (told["PAYMENTS_URL"], told["TRIES"]) == ("http://payments:8080", "3")
-    for taken in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "EFFECTIVELY_ONCE_WHEEL_DIGEST", "PYTHONPATH"):
+    for taken in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "EFFECTIVELY_ONCE_IMAGE", "PYTHONPATH"):
         with pytest.raises(ValidationError, match=f"{taken}.*set already"):
             objects(environment={taken: "x"})
     with pytest.raises(ValidationError, match="environment"):

@@ -130,6 +130,9 @@ capabilities:
 {{- include "credentials" . }}
 - name: EFFECTIVELY_ONCE_WHEEL_DIGEST
   value: {{ .Values.wheelDigest | quote }}
+# Declarations name it to whoever has to bring it back.
+- name: EFFECTIVELY_ONCE_IMAGE
+  value: {{ .Values.image | quote }}
 {{- if .Values.announce }}
 # The standard output of the container's first process: announcements are lines of the container's log.
 - name: EFFECTIVELY_ONCE_EVENTS

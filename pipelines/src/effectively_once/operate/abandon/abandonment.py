@@ -22,6 +22,7 @@ from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import ObjectStore, run
+from effectively_once.ledger.pinned_version import describe
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import FencedError, Mark, Published
@@ -192,7 +193,7 @@ class Abandonment:
             raise SinkError(
                 f"epoch {declared.epoch} is visible in {', '.join(visible)}",
                 self.layout.head,
-                f"The version that declared it has to finish it: wheel {declared.wheel_digest[:12]}. "
+                f"The version that declared it has to finish it: {describe(declared)}. "
                 "Nothing was published. If its repeats are refused: `effectively-once repair`.",
             )
 
