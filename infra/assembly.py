@@ -53,6 +53,7 @@ def check(settings: Settings, environment: Mapping[str, str]) -> None:
     if not wrong:  # pipelines ask where broker and store are
         for name, pipeline in settings.pipelines.items():
             wrong += _errors(f"pipelines.{name}", partial(streaming_pipeline.values, settings, pipeline))
+        wrong += admission.wrong_secrets(settings)
     if wrong:
         raise SettingsError(wrong)
 

@@ -29,7 +29,15 @@ from infra.components.credentials import DATABASE
 from infra.components.release import common, drop_none, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
-from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
+from infra.values.streaming_pipeline import (
+    Driver,
+    EventLog,
+    Executors,
+    SecretKey,
+    Service,
+    Source,
+    StreamingPipelineValues,
+)
 
 EXTERNAL_REPLICATION = 3  # what a broker that somebody runs can be expected to have
 
@@ -95,7 +103,9 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 database=database.endpoint if database else None,
             ),
         ),
-        driver=Driver(**pipeline.driver.model_dump(exclude_none=True)),
+        driver=Driver(
+            **pipeline.driver.model_dump(exclude_none=True), priority_class=settings.priority_class("drivers")
+        ),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
         credentials_secret=object_security.secret(settings, name),
         database_secret=DATABASE if database else None,
@@ -119,6 +129,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,
         secret_environment=own_secret.values(name, pipeline),
+        secrets={variable: SecretKey(**one.model_dump()) for variable, one in pipeline.secrets.items()},
         wheel_digest=digest,
         announce=pipeline.announce,
         network_policies=_policies(settings, pipeline),
