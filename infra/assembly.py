@@ -18,12 +18,14 @@ from pydantic import ValidationError
 from infra.components import (
     admission,
     clients,
+    data_plane,
     history_server,
     kafka,
     kafka_security,
     network,
     object_security,
     object_store,
+    priority_classes,
     result_store,
     spark_operator,
     spark_secrets,
@@ -53,6 +55,7 @@ def check(settings: Settings, environment: Mapping[str, str]) -> None:
     if not wrong:  # pipelines ask where broker and store are
         for name, pipeline in settings.pipelines.items():
             wrong += _errors(f"pipelines.{name}", partial(streaming_pipeline.values, settings, pipeline))
+        wrong += admission.wrong_secrets(settings)
     if wrong:
         raise SettingsError(wrong)
 
@@ -110,17 +113,18 @@ def build(
     if policies:
         admission.Admission(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
-    ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
+    classes = priority_classes.PriorityClasses(settings, opts)
+    ready: list[pulumi.Resource] = [namespaces, classes, credentials]
+    ready.append(clients.Clients(settings, [namespaces], opts))
     ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
     ready.append(kafka_security.KafkaSecurity(settings, credentials.root, [namespaces], opts))
     ready.append(object_security.ObjectSecurity(settings, credentials.root, [namespaces], opts))
-    needed: list[pulumi.Resource] = [
-        *ready,
-        object_store.ObjectStore(settings, ready, opts),
-        kafka.Kafka(settings, ready, opts),
-        spark_operator.SparkOperator(settings, crds, [namespaces], opts),
-    ]
+    store, broker = object_store.ObjectStore(settings, ready, opts), kafka.Kafka(settings, ready, opts)
+    operator = spark_operator.SparkOperator(settings, crds, [namespaces, classes], opts)
+    needed: list[pulumi.Resource] = [*ready, store, broker, operator]
     results = result_store.ResultStore(settings, ready, opts)
+    if policies:
+        data_plane.DataPlane(settings, [store, broker, results], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()

@@ -8,7 +8,7 @@ import pulumi
 
 from infra.components import network
 from infra.components.credentials import RESULT_STORE
-from infra.components.release import common, drop_none, release, resources, storage
+from infra.components.release import data_server, drop_none, release, resources, storage
 from infra.settings import Settings
 from infra.values.network import Egress, ServerPolicies, anywhere
 from infra.values.network import result_store as ours
@@ -32,7 +32,7 @@ def values(settings: Settings) -> PostgresValues | None:
     if not store.enabled or store.external is not None:
         return None
     return PostgresValues(
-        **common(settings, settings.images.postgres),
+        **data_server(settings, settings.images.postgres),
         credentials_secret=RESULT_STORE,
         database=store.database,
         storage=storage(settings, store.storage_size),

@@ -10,7 +10,7 @@ import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
 from infra.components import network
-from infra.components.release import common, drop_none, release, resources
+from infra.components.release import drop_none, release, resources, server
 from infra.settings import Settings, SettingsError
 from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
@@ -24,7 +24,7 @@ def values(settings: Settings) -> SparkOperatorValues | None:
     if operator.installed:
         return None
     return SparkOperatorValues(
-        **common(settings, settings.images.spark_operator),
+        **server(settings, settings.images.spark_operator),
         namespaces=(settings.pipelines_namespace, *operator.other_namespaces),
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,

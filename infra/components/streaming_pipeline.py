@@ -34,6 +34,7 @@ from infra.values.streaming_pipeline import (
     Driver,
     EventLog,
     Executors,
+    SecretKey,
     Service,
     Source,
     StreamingPipelineValues,
@@ -103,7 +104,9 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 database=database.endpoint if database else None,
             ),
         ),
-        driver=Driver(**pipeline.driver.model_dump(exclude_none=True)),
+        driver=Driver(
+            **pipeline.driver.model_dump(exclude_none=True), priority_class=settings.priority_class("drivers")
+        ),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
         credentials_secret=object_security.secret(settings, name),
         database_secret=DATABASE if database else None,
@@ -128,6 +131,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,
         secret_environment=own_secret.values(name, pipeline),
+        secrets={variable: SecretKey(**one.model_dump()) for variable, one in pipeline.secrets.items()},
         wheel_digest=digest,
         announce=pipeline.announce,
         network_policies=_policies(settings, pipeline),

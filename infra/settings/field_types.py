@@ -17,6 +17,10 @@ Schedule = Annotated[str, Field(pattern=r"^(@(hourly|daily|weekly|monthly)|\S+( 
 """What cron understands, in UTC: `17 3 * * *`, or `@daily`."""
 Endpoint = Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
 Bootstrap = Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
+ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+"""Of a Secret or a class of the cluster, which may have dots."""
+KeyName = Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]{1,253}$")]
+"""Of an entry of a Secret."""
 SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*$")]
 Job = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")]
 Module = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]

@@ -11,8 +11,10 @@ from infra.settings.field_types import (
     Cidr,
     Identity,
     Job,
+    KeyName,
     Label,
     Module,
+    ObjectName,
     PinnedImage,
     Place,
     Port,
@@ -84,6 +86,13 @@ class SealedVariable(Section):
     sealed: str
 
 
+class SecretKey(Section):
+    """One entry of a Secret that is in the pipelines' namespace already; nobody but the pod's node reads it."""
+
+    secret: ObjectName
+    key: KeyName
+
+
 class Pipeline(Section):
     """One pipeline. Its progress, transactional ids, consumer groups and output topics carry `identity`.
 
@@ -116,6 +125,7 @@ class Pipeline(Section):
         environment: variables of driver and executors, such as addresses that the job calls, or credentials that were
             set with `--secret`.
         secret_environment: the latter, set apart; nobody sets it.
+        secrets: variables of driver and executors from Secrets that somebody else makes, by variable.
     """
 
     identity: Identity
@@ -155,6 +165,7 @@ class Pipeline(Section):
     extra_files: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     secret_environment: dict[str, SealedVariable] = Field(default_factory=dict)
+    secrets: dict[str, SecretKey] = Field(default_factory=dict)
 
     @property
     def backups(self) -> tuple[str, str]:

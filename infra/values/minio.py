@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.values.common import ImageReference, KubernetesName, Part, Resources, Storage, Values
+from infra.values.common import DataValues, ImageReference, KubernetesName, Part, Resources, Storage
 from infra.values.exposure import Exposure
 from infra.values.network import ObjectPolicies
 
@@ -43,7 +43,7 @@ class Security(Part):
     grant_image: ImageReference
 
 
-class MinioValues(Values):
+class MinioValues(DataValues):
     """The object store.
 
     Attributes:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.values.common import KubernetesName, Resources, Storage, Values
+from infra.values.common import DataValues, KubernetesName, Resources, Storage
 from infra.values.network import ServerPolicies
 
 
-class PostgresValues(Values):
+class PostgresValues(DataValues):
     """The result store.
 
     Attributes:

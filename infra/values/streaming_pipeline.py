@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client
-from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Schedule, Values
+from infra.values.common import KubernetesName, ObjectName, Part, Port, Quantity, Resources, Schedule, Values
 from infra.values.network import PipelinePolicies
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
@@ -37,11 +37,16 @@ OURS = (
 
 
 class Driver(Part):
-    """The driver's pod; its memory is heap plus overhead (Python and the JVM's own)."""
+    """The driver's pod; its memory is heap plus overhead (Python and the JVM's own).
+
+    Attributes:
+        priority_class: None takes the cluster's default, as executors do.
+    """
 
     cpu_request: Quantity = "200m"
     memory_mib: Annotated[int, Field(ge=256)] = 768
     memory_overhead_mib: Annotated[int, Field(ge=128)] = 384
+    priority_class: ObjectName | None = None
 
 
 class Executors(Part):
@@ -120,6 +125,13 @@ class SecretEnvironment(Part):
     version: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
+class SecretKey(Part):
+    """One entry of a Secret of the release's namespace that is not the chart's."""
+
+    secret: ObjectName
+    key: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]{1,253}$")]
+
+
 class SparkSecret(Part):
     """What driver and executors know each other by, and the password of their page.
 
@@ -159,6 +171,7 @@ class StreamingPipelineValues(Values):
         extra_files: Python files that come first on the path of driver and executors.
         environment: variables of driver and executors, such as addresses that the job calls; never credentials.
         secret_environment: those that are credentials.
+        secrets: likewise, of Secrets that somebody else makes, by variable; a change of what is in them starts nothing.
         wheel_digest: stands for all code in the image (sha256); every declaration pins it.
         announce: write progress announcements to the containers' logs.
         ui: serve Spark's UI while the driver runs.
@@ -193,6 +206,7 @@ class StreamingPipelineValues(Values):
     extra_files: dict[FileName, str] = Field(default_factory=dict)
     environment: dict[VariableName, str] = Field(default_factory=dict)
     secret_environment: SecretEnvironment | None = None
+    secrets: dict[VariableName, SecretKey] = Field(default_factory=dict)
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     announce: bool = False
     ui: bool = True
@@ -215,11 +229,16 @@ class StreamingPipelineValues(Values):
         secret = [key for key in self.spark_conf if "secret" in key.lower() or "password" in key.lower()]
         if secret:
             raise ValueError(f"sparkConf holds {secret[0]!r}: credentials come from credentialsSecret, never from conf")
-        secrets = self.secret_environment.variables if self.secret_environment else ()
-        taken = [name for name in (*self.environment, *secrets) if name.startswith(OURS)]
-        if taken:
-            raise ValueError(f"environment holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
+        self._check_variables()
         for key in FIXED_PORTS:
             if not 0 < int(text if (text := self.spark_conf.get(key, "1")).isdecimal() else 0) <= 65535:
                 raise ValueError(f"sparkConf.{key}: a port from 1 to 65535 is allowed, got {text!r}: policies name it")
         return self
+
+    def _check_variables(self) -> None:
+        environment = (*self.environment, *(self.secret_environment.variables if self.secret_environment else ()))
+        for field, names in (("environment", environment), ("secrets", self.secrets)):
+            if taken := [name for name in names if name.startswith(OURS)]:
+                raise ValueError(f"{field} holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
+        if twice := [name for name in self.secrets if name in environment]:
+            raise ValueError(f"secrets holds {twice[0]!r}, and environment too: leave it out of one of them")

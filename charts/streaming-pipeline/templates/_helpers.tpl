@@ -148,6 +148,9 @@ capabilities:
 {{ include "secret-variable" (dict "key" . "secret" $secret) }}
 {{- end }}
 {{- end }}
+{{- range $name, $from := .Values.secrets }}
+{{ include "secret-variable" (dict "name" $name "key" $from.key "secret" $from.secret) }}
+{{- end }}
 {{- include "extra-path" . }}
 {{- end }}
 
@@ -219,7 +222,8 @@ capabilities:
 {{- end }}
 
 {{- /*
-Pod template of driver or executor: (dict "root" $ "container" "spark-kubernetes-driver" "grace" 30 "token" true "env" "...").
+Pod template of driver or executor: (dict "root" $ "container" "spark-kubernetes-driver" "grace" 30 "token" true
+"priorityClass" "..." "env" "...").
 The operator hands it to Spark as a file, which fills in image, command, resources and its own volumes. A change of
 settings or secret variables changes an annotation, hence the SparkApplication, hence the operator starts it anew.
 */}}
@@ -251,6 +255,9 @@ spec:
   automountServiceAccountToken: {{ .token }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .grace }}
+  {{- with .priorityClass }}
+  priorityClassName: {{ . | quote }}
+  {{- end }}
   securityContext: {{- include "pod-security" $root | nindent 4 }}
   {{- with include "scheduling" $root }}
   {{- . | nindent 2 }}
