@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from infra.components import (
     admission,
     clients,
+    crds,
     history_server,
     kafka,
     kafka_security,
@@ -34,12 +35,11 @@ from infra.components.namespaces import Namespaces, names
 from infra.settings import Settings, SettingsError, explain
 
 
-def check(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Make the values of every chart and find the CRDs, so that nothing is created when one of them is impossible.
+def check(settings: Settings) -> None:
+    """Make the values of every chart and look at the CRDs, so that nothing is created when one of them is impossible.
 
     Raises SettingsError with one line per wrong value.
     """
-    spark_operator.crd_files(settings, environment)
     parts: dict[str, Callable[[], object]] = {
         "kafka": lambda: kafka.values(settings),
         "object_store": lambda: object_store.values(settings),
@@ -53,6 +53,7 @@ def check(settings: Settings, environment: Mapping[str, str]) -> None:
     if not wrong:  # pipelines ask where broker and store are
         for name, pipeline in settings.pipelines.items():
             wrong += _errors(f"pipelines.{name}", partial(streaming_pipeline.values, settings, pipeline))
+    wrong += crds.find_wrong(settings)
     if wrong:
         raise SettingsError(wrong)
 
@@ -92,7 +93,6 @@ def platform(settings: Settings) -> dict[str, Any]:
 def build(
     settings: Settings,
     provider: pulumi.ProviderResource,
-    environment: Mapping[str, str],
     brought: Mapping[str, str | None],
     works: Callable[[str], None] | None = None,
     *,
@@ -104,7 +104,6 @@ def build(
     `works` waits until the pipeline of a name does; without it one that runs will do. `policies`: the cluster knows
     ValidatingAdmissionPolicies.
     """
-    crds = spark_operator.crd_files(settings, environment)
     opts = pulumi.ResourceOptions(providers={"kubernetes": provider})
     namespaces = Namespaces(settings, brought, opts)
     if policies:
@@ -118,7 +117,7 @@ def build(
         *ready,
         object_store.ObjectStore(settings, ready, opts),
         kafka.Kafka(settings, ready, opts),
-        spark_operator.SparkOperator(settings, crds, [namespaces], opts),
+        spark_operator.SparkOperator(settings, [namespaces], opts),
     ]
     results = result_store.ResultStore(settings, ready, opts)
     pipelines: list[pulumi.Resource] = [
