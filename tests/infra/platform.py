@@ -30,14 +30,16 @@ def settings(**config: object) -> Settings:
 
 
 def crds(folder: Path) -> Path:
-    """Put a CRD of our operator's version into `folder`, which it returns."""
+    """Return a folder below `folder` with a CRD of our operator's version and nothing else."""
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": "sparkapplications.sparkoperator.k8s.io"},
     }
-    (folder / "sparkapplications.yaml").write_text(f"{SPARK_OPERATOR_CRDS}\n{json.dumps(definition)}\n")
-    return folder
+    made = folder / "crds"
+    made.mkdir(exist_ok=True)
+    (made / "sparkapplications.yaml").write_text(f"{SPARK_OPERATOR_CRDS}\n{json.dumps(definition)}\n")
+    return made
 
 
 def with_crds(wanted: Settings, folder: Path) -> Settings:

@@ -15,11 +15,12 @@ OTHER_VERSION = "# Made from Spark operator 1.0.0"
 
 
 def test_a_folder_of_our_version_is_applied_whole_and_in_order(tmp_path: Path) -> None:
-    other = crds(tmp_path) / "a-scheduled.yaml"
-    other.write_text((tmp_path / "sparkapplications.yaml").read_text().replace("sparkapplications", "scheduled"))
-    wanted = with_crds(settings(), tmp_path)
+    own = crds(tmp_path) / "sparkapplications.yaml"
+    other = own.with_name("a-scheduled.yaml")
+    other.write_text(own.read_text().replace("sparkapplications", "scheduled"))
+    wanted = with_crds(settings(), own.parent)
     assert [*find_wrong(wanted)] == []
-    assert list_files(wanted) == [str(other), str(tmp_path / "sparkapplications.yaml")]
+    assert list_files(wanted) == [str(other), str(own)]
 
 
 def test_a_relative_folder_lies_in_the_repository() -> None:
@@ -51,7 +52,7 @@ def test_a_file_that_will_not_do_is_named_with_the_way_out(tmp_path: Path, old: 
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
     with pytest.raises(SettingsError, match=rf"^spark_operator\.crds: {tmp_path}.*{said}.*`make tools`") as refused:
-        deploy(settings(), tmp_path)
+        deploy(settings(), file.parent)
     assert len(refused.value.lines) == 1
 
 
@@ -62,6 +63,7 @@ def test_without_a_folder_nothing_is_registered(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_beside_the_definitions_is_refused(tmp_path: Path) -> None:
-    (crds(tmp_path) / "more.yaml").write_text("---\n")
-    (line,) = find_wrong(with_crds(settings(), tmp_path))
+    more = crds(tmp_path) / "more.yaml"
+    more.write_text("---\n")
+    (line,) = find_wrong(with_crds(settings(), more.parent))
     assert "more.yaml is no CustomResourceDefinition" in line
