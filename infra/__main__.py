@@ -33,7 +33,7 @@ def main() -> None:
     try:
         wanted = settings.read()
         context = target.choose(wanted, os.environ)
-        assembly.check(wanted, os.environ)
+        assembly.check(wanted)
         provider = target.provider(context)
         kubeconfig = target.kubeconfig_path(os.environ)
         cluster = Api(kubeconfig, context)
@@ -55,7 +55,7 @@ def main() -> None:
                 raise pulumi.RunError(str(error)) from None
             pulumi.log.info(f"pipeline {pipeline}: {known}")
 
-        build = partial(assembly.build, wanted, provider, os.environ, theirs, policies=policies)
+        build = partial(assembly.build, wanted, provider, theirs, policies=policies)
         pulumi.export("platform", build(None if dry else works))
         if not dry:
             # Until this process ends: that is when every resource is ready, or given up.

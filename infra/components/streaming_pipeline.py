@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from infra.values.streaming_pipeline import (
     StreamingPipelineValues,
 )
 
+_NAMED_BY_CONTENTS = re.compile(r"(effectively-once-[^:@]+:[0-9a-f]{12})@")
 EXTERNAL_REPLICATION = 3  # what a broker that somebody runs can be expected to have
 
 
@@ -59,9 +61,12 @@ def code(settings: Settings, pipeline: Pipeline) -> tuple[str, str]:
     """Return the image with a pipeline's code, and a digest (sha256, hex) of all its code, which epochs pin (R3)."""
     images = settings.images
     image = pipeline.image or (images.spark if pipeline.wheel is None else images.jobs[pipeline.wheel])
-    # The tag is a hash of all that is in it; the registry before it changes nothing. Whichever setting names an image,
-    # its digest is the same, so that an image of before finishes the epoch that it declared.
-    digest = _sha256(image.rpartition("/")[2])
+    # The tag of ours is a hash of all that is in it: registry and digest, which another push may change, add nothing.
+    # Whichever setting names an image, its digest is the same, so that an image of before finishes the epoch that it
+    # declared. Whoever names images otherwise may move a tag, and a digest says so.
+    name = image.rpartition("/")[2]
+    ours = _NAMED_BY_CONTENTS.match(name)
+    digest = _sha256(ours[1] if ours else name)
     if pipeline.extra_files:
         digest = _sha256(digest + json.dumps(pipeline.extra_files, sort_keys=True))
     return image, digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from typing import Annotated
 
@@ -32,12 +33,14 @@ Identity = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
 
+_PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}|([^\s@]+/)?[^\s@:/]+:(?!latest$)[^\s@:/]+")
+
+
 def _pinned(reference: str) -> str:
-    tag = reference.rpartition("/")[2].partition(":")[2]
-    if not tag or tag == "latest" or reference.split() != [reference]:
+    if not _PINNED.fullmatch(reference):
         raise ValueError(
-            f"a reference with a digest, or a tag other than `latest`, is allowed, got {reference!r}: what runs is "
-            "pinned with every epoch"
+            f"a reference with a digest (@sha256: and 64 hex digits), or a tag other than `latest`, is allowed, got "
+            f"{reference!r}: what runs must not change under its name"
         )
     return reference
 
