@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from infra.components import (
     admission,
+    authority,
     clients,
     history_server,
     kafka,
@@ -24,6 +25,7 @@ from infra.components import (
     network,
     object_security,
     object_store,
+    result_security,
     result_store,
     spark_operator,
     spark_secrets,
@@ -112,7 +114,9 @@ def build(
     credentials = Credentials(settings, [namespaces], opts)
     ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
     ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
-    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, [namespaces], opts))
+    signs = authority.Authority(settings, [namespaces], opts)
+    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, signs, [namespaces], opts))
+    ready.append(result_security.ResultSecurity(settings, credentials.root, signs, [namespaces], opts))
     ready.append(object_security.ObjectSecurity(settings, credentials.root, [namespaces], opts))
     needed: list[pulumi.Resource] = [
         *ready,
