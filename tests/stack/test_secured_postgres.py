@@ -244,7 +244,14 @@ def test_tables_and_marks_of_a_pipeline_without_a_role_become_its_own(server: Se
     make(former.database, "former", "counts", COUNTS, 2, patience_s=PATIENCE_S)
     publish(former, 0)
     with server.connect() as owner:
+        owner.execute("CREATE SEQUENCE former.numbers")
         owner.execute("CREATE VIEW former.seen AS SELECT * FROM former.counts")
+        owner.execute(
+            "CREATE FUNCTION former.one() RETURNS bigint LANGUAGE sql AS 'SELECT nextval(''former.numbers'')'"
+        )
+        owner.execute(
+            "ALTER TABLE former.counts ADD COLUMN serial bigserial, ADD COLUMN one bigint DEFAULT former.one()"
+        )
     pipelines = {**PIPELINES, "former": {"job": "own.former", "topic": "former", **TABLES}}
     assert server.give({**PASSWORDS, "former": "its password"}, pipelines=pipelines) == 0
     log_in("former", "its password")
@@ -252,6 +259,7 @@ def test_tables_and_marks_of_a_pipeline_without_a_role_become_its_own(server: Se
     with session(former.database) as own:
         assert own.execute("SELECT count(*) FROM former.seen").fetchone() == (2 * len(ROWS),)
         own.execute("ALTER TABLE former.counts ADD COLUMN country text")
+        own.execute("CREATE OR REPLACE FUNCTION former.one() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'")
     for user, password in (("clicks", PASSWORDS["clicks"]), ("orders", PASSWORDS["orders"])):
         with session(log_in(user, password)) as other, pytest.raises(pg.InsufficientPrivilege):
             other.execute("SELECT * FROM former.counts")

@@ -1,4 +1,4 @@
-"""The command that gives roles their tables: what it refuses, and what it waits for; a real server is in tests/stack."""
+"""The command that gives roles their tables: what it refuses, and what it waits for; tests/stack has a server."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
     monkeypatch.setenv("PGUSER", "owner")
     monkeypatch.setenv("PGPASSWORD", "owners-s3cret")
     monkeypatch.setattr(module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "LEAST_S", 0.0)
     monkeypatch.setattr(module, "grant", lambda *_: None)
 
     def run(*refuses: Exception, deadline_s: float = 30.0, **given: Any) -> tuple[int, int]:
@@ -71,9 +72,7 @@ def test_a_wrong_login_is_told_at_once_and_all_else_when_the_deadline_is_over(
     kind: type[AccessError | UnreachableError],
     command: Callable[..., tuple[int, int]],
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "LEAST_S", 0.0)
     code, asked = command(*[error] * 9, deadline_s=deadline_s)
     assert (code, asked) == (kind.exit_code, 1)
     told = "".join(capsys.readouterr())

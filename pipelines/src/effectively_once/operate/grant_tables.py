@@ -44,10 +44,14 @@ FROM pg_class WHERE oid = to_regclass(%s)
 _OWNER: Final = """
 SELECT pg_get_userbyid(nspowner), pg_get_userbyid(nspowner) = current_user FROM pg_namespace WHERE nspname = %s
 """
-# What belongs to a table, as its indexes, follows its owner.
-_RELATIONS: Final = """
-SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-WHERE nspname = %s AND relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_get_userbyid(relowner) = current_user
+# What belongs to a table, as its indexes and the sequences of its columns, follows its owner.
+_HANDED_OVER: Final = """
+SELECT format('ALTER TABLE %%s OWNER TO %%I', oid::regclass, %(user)s) FROM pg_class
+WHERE relnamespace = to_regnamespace(%(user)s) AND pg_get_userbyid(relowner) = current_user
+  AND (relkind IN ('r', 'p', 'v', 'm', 'f') OR relkind = 'S' AND NOT EXISTS (
+    SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype IN ('a', 'i')))
+UNION ALL SELECT format('ALTER ROUTINE %%s OWNER TO %%I', oid::regprocedure, %(user)s) FROM pg_proc
+WHERE pronamespace = to_regnamespace(%(user)s) AND pg_get_userbyid(proowner) = current_user
 """
 _END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ANY(%s)"
 
@@ -151,8 +155,8 @@ def _make_schema(session: Session, user: str) -> None:
             "schemas of the database",
             "Rename it (ALTER SCHEMA ... RENAME TO ...), or give the pipeline another name.",
         )
-    for (name,) in session.execute(_RELATIONS, [user]).fetchall():
-        session.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(sql.Identifier(user, name), role))
+    for (statement,) in session.execute(_HANDED_OVER, {"user": user}).fetchall():
+        session.execute(statement.encode())
 
 
 def _has_role(session: Session, name: str) -> bool:
