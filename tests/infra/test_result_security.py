@@ -90,7 +90,7 @@ def test_the_certificate_is_for_the_name_that_pipelines_connect_to_and_by_what_t
 
 def test_broker_and_database_show_certificates_of_one_authority(tmp_path: Path) -> None:
     one = made(tmp_path, kafka=True)
-    kept = [name for name in one.engine.of("Secret") if name.startswith("platform-authority")]
+    kept = sorted(name for name in one.engine.of("Secret") if name.startswith("platform-authority"))
     assert kept == ["platform-authority-0", "platform-authority-1"]
     assert one.secret("clicks-kafka")["ca.crt"] == one.secret("clicks-result-store")["ca.crt"]
 

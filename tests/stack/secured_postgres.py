@@ -15,7 +15,7 @@ import pytest
 from effectively_once.operate import grant_tables
 from effectively_once.sinks.database import AUTHORITIES, PASSWORD, SSL_MODE, USER
 from infra.certificates import Certificate, make_authority, sign
-from infra.components import result_security
+from infra.components import clients, result_security
 from infra.embedded.ports import HOST
 from infra.embedded.postgres import PostgresServer
 from infra.toolchain.postgres import HOW, find_postgres
@@ -66,7 +66,13 @@ class SecuredPostgres(PostgresServer):
         """Return the environment of a user's pods, where it believes this authority."""
         believed = self.root / f"{user}.crt"
         believed.write_text((authority or self.authority).certificate)
-        return {USER: user, PASSWORD: password, SSL_MODE: "verify-full", AUTHORITIES: str(believed)}
+        return {USER: user, PASSWORD: password, SSL_MODE: self._mode, AUTHORITIES: str(believed)}
+
+    @cached_property
+    def _mode(self) -> str:
+        """What the chart of a pipeline is told."""
+        wanted = platform(security={"result_store": True}, pipelines={"one": {"job": "own.one", "result_store": True}})
+        return str(clients.database(wanted, wanted.pipelines["one"], "one").mode)
 
     @cached_property
     def _settings(self) -> Mapping[str, str]:

@@ -209,6 +209,8 @@ def test_plain_connections_are_refused_by_name_for_the_owner_too(
 def test_another_password_counts_for_the_next_session_and_those_that_have_begun_go_on(
     server: SecuredPostgres, counts: TableAddress, log_in: LogIn
 ) -> None:
+    with server.connect() as owner:
+        owner.execute("ALTER ROLE CURRENT_USER SET log_statement = 'all'")
     with session(counts.database) as begun:
         assert server.give({**PASSWORDS, "orders": "a new one"}, pipelines=PIPELINES) == 0
         assert begun.execute("SELECT count(*) FROM orders.counts").fetchone() is not None
@@ -219,7 +221,10 @@ def test_another_password_counts_for_the_next_session_and_those_that_have_begun_
         for name, value in log_in_again.items():
             patch.setenv(name, value)
         publish(counts, next_epoch(counts))
+    with server.connect() as owner:
+        owner.execute("ALTER ROLE CURRENT_USER RESET log_statement")
     log = server._log.read_text()
+    assert 'ALTER ROLE "orders" LOGIN' in log
     assert not [password for password in ("a new one", *PASSWORDS.values(), server.password) if password in log]
 
 

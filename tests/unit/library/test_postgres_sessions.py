@@ -20,7 +20,14 @@ from effectively_once.errors import (
     SinkError,
     UnreachableError,
 )
-from effectively_once.sinks.database import DatabaseAddress, Session, connect, name_error, name_failures
+from effectively_once.sinks.database import (
+    DatabaseAddress,
+    Session,
+    connect,
+    is_not_believed,
+    name_error,
+    name_failures,
+)
 
 ADDRESS = DatabaseAddress("postgresql://db:5433/results")
 DENIED = [
@@ -179,6 +186,7 @@ def test_a_session_that_cannot_be_prepared_is_closed(again: bool, serve: Callabl
         (pg.ProgramLimitExceeded("long"), RefusedRowsError),
         (psycopg.OperationalError("server closed the connection"), None),
         (psycopg.OperationalError("SSL SYSCALL error: EOF detected"), None),
+        (pg.AdminShutdown("the certificate is renewed"), None),
         (psycopg.OperationalError("SSL connection has been closed unexpectedly"), None),
         (pg.AdminShutdown('role "me" does not exist'), None),
         (pg.SerializationFailure("again"), None),
@@ -195,6 +203,13 @@ def test_what_no_new_session_helps_against_has_a_name_and_all_else_none(
     with pytest.raises(kind or UnreachableError, match="table x") as raised, name_failures("table x"):
         raise error
     assert raised.value.__cause__ is error
+
+
+def test_what_is_no_session_that_did_not_begin_is_no_server_that_is_not_believed() -> None:
+    assert not [
+        one for one in (None, ValueError("certificate"), pg.UndefinedTable("certificate")) if is_not_believed(one)
+    ]
+    assert all(is_not_believed(psycopg.OperationalError(text)) for text in NOT_BELIEVED)
 
 
 @pytest.mark.parametrize(

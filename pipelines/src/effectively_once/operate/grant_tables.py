@@ -46,12 +46,12 @@ SELECT pg_get_userbyid(nspowner), pg_get_userbyid(nspowner) = current_user FROM 
 """
 # What belongs to a table, as its indexes and the sequences of its columns, follows its owner.
 _HANDED_OVER: Final = """
-SELECT format('ALTER TABLE %%s OWNER TO %%I', oid::regclass, %(user)s) FROM pg_class
-WHERE relnamespace = to_regnamespace(%(user)s) AND pg_get_userbyid(relowner) = current_user
+SELECT format('ALTER TABLE %%s OWNER TO %%I', oid::regclass, %(user)s::text) FROM pg_class
+WHERE relnamespace = to_regnamespace(%(user)s::text) AND pg_get_userbyid(relowner) = current_user
   AND (relkind IN ('r', 'p', 'v', 'm', 'f') OR relkind = 'S' AND NOT EXISTS (
     SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype IN ('a', 'i')))
-UNION ALL SELECT format('ALTER ROUTINE %%s OWNER TO %%I', oid::regprocedure, %(user)s) FROM pg_proc
-WHERE pronamespace = to_regnamespace(%(user)s) AND pg_get_userbyid(proowner) = current_user
+UNION ALL SELECT format('ALTER ROUTINE %%s OWNER TO %%I', oid::regprocedure, %(user)s::text) FROM pg_proc
+WHERE pronamespace = to_regnamespace(%(user)s::text) AND pg_get_userbyid(proowner) = current_user
 """
 _END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ANY(%s)"
 
