@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from infra.components import (
     admission,
+    authority,
     clients,
     crds,
     data_plane,
@@ -27,6 +28,7 @@ from infra.components import (
     object_security,
     object_store,
     priority_classes,
+    result_security,
     result_store,
     spark_operator,
     spark_secrets,
@@ -116,7 +118,9 @@ def build(
     ready: list[pulumi.Resource] = [namespaces, classes, credentials]
     ready.append(clients.Clients(settings, [namespaces], opts))
     ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
-    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, [namespaces], opts))
+    signs = authority.Authority(settings, [namespaces], opts)
+    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, signs, [namespaces], opts))
+    ready.append(result_security.ResultSecurity(settings, credentials.root, signs, [namespaces], opts))
     ready.append(object_security.ObjectSecurity(settings, credentials.root, [namespaces], opts))
     store, broker = object_store.ObjectStore(settings, ready, opts), kafka.Kafka(settings, ready, opts)
     operator = spark_operator.SparkOperator(settings, [namespaces, classes], opts)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
-from infra.components.clients import DATABASE_CA, KAFKA_SUFFIX, OBJECT_STORE_CA
+from infra.components.clients import DATABASE_CA, DATABASE_SUFFIX, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.object_security import SUFFIX as OBJECT_STORE_SUFFIX
 from infra.components.release import FORCE, labels
@@ -29,7 +29,7 @@ MISSING: Final = (
 )
 PIPELINE: Final = "effectively-once/pipeline"
 SHARED: Final = (OBJECT_STORE, DATABASE, OBJECT_STORE_CA, DATABASE_CA)
-SUFFIXES: Final = ("-environment", KAFKA_SUFFIX, OBJECT_STORE_SUFFIX, SPARK_SUFFIX)
+SUFFIXES: Final = ("-environment", KAFKA_SUFFIX, DATABASE_SUFFIX, OBJECT_STORE_SUFFIX, SPARK_SUFFIX)
 OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in SUFFIXES)
 """Secrets that every driver may use, and those that the program makes for one pipeline."""
 _OWN: Final = f"has(o.metadata.labels) && o.metadata.labels[?'{PIPELINE}'].orValue('') == variables.pipeline"

@@ -13,7 +13,7 @@ from infra.components.release import data_server, drop_none, exposure, release, 
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
-from infra.values.network import Egress, ObjectPolicies, Pods, anywhere
+from infra.values.network import Egress, Pods, StorePolicies, anywhere
 from infra.values.network import object_store as ours
 
 PORT = 9000
@@ -44,7 +44,7 @@ def values(settings: Settings) -> MinioValues | None:
         security=object_security.values(settings),
         external=external,
         storage=storage(settings, store.storage_size),
-        network_policies=ObjectPolicies(
+        network_policies=StorePolicies(
             **network.names(settings), clients=network.clients(settings, store.clients, *readers)
         ),
         **drop_none(resources=resources(store.resources)),

@@ -23,10 +23,10 @@ from infra.components import (
     object_security,
     object_store,
     own_secret,
+    result_security,
     result_store,
     spark_secrets,
 )
-from infra.components.credentials import DATABASE
 from infra.components.release import common, drop_none, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
@@ -114,10 +114,10 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         ),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
         credentials_secret=object_security.secret(settings, name),
-        database_secret=DATABASE if database else None,
+        database_secret=result_security.secret(settings, name) if database else None,
         kafka_client=clients.kafka(settings, name),
         s3=clients.object_store(settings),
-        database_client=clients.database(settings, pipeline),
+        database_client=clients.database(settings, pipeline, name),
         spark_conf=pipeline.spark_conf,
         spark_secret=spark_secrets.values(settings, name),
         event_log=EventLog(

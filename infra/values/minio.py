@@ -8,7 +8,7 @@ from pydantic import Field
 
 from infra.values.common import DataValues, ImageReference, KubernetesName, Part, Resources, Storage
 from infra.values.exposure import Exposure
-from infra.values.network import ObjectPolicies
+from infra.values.network import StorePolicies
 
 
 class External(Part):
@@ -60,4 +60,4 @@ class MinioValues(DataValues):
     resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")
     storage: Storage = Storage(size="8Gi")
     security: Security | None = None
-    network_policies: ObjectPolicies = ObjectPolicies()
+    network_policies: StorePolicies = StorePolicies()

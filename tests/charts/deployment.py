@@ -29,6 +29,7 @@ KINDS: Final = {
     "spark-operator": flows.OPERATOR,
     "history-server": flows.HISTORY,
     "minio-grant": flows.OBJECT_GRANT,
+    "postgres-grant": flows.RESULT_GRANT,
 }
 STRANGER, METADATA_ADDRESS, FOREIGN, ADDRESS = "stranger", "metadata of a cloud", "pod of others", "address outside"
 API_IP: Final = "172.18.0.2"
@@ -55,7 +56,7 @@ _TEAM: Final[dict[str, Any]] = {
 WANTED: Final = {
     LAPTOP: settings(profile="ci", pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}}),
     TEAM: settings(**_TEAM),
-    SECURED: settings(**_TEAM, security={"kafka": True, "spark": True, "object_store": True}),
+    SECURED: settings(**_TEAM, security={"kafka": True, "spark": True, "object_store": True, "result_store": True}),
 }
 
 
@@ -153,6 +154,7 @@ def _marks(wanted: Settings) -> Iterator[str]:
         (wanted.external_access.history_server.by != "none", flows.HISTORY_OUTSIDE),
         (wanted.security.kafka, flows.KAFKA_SECURED),
         (wanted.security.object_store, flows.OBJECTS_SECURED),
+        (wanted.security.result_store, flows.RESULTS_SECURED),
         (wanted.kafka.clients, flows.KAFKA_CLIENTS),
         (wanted.object_store.clients, flows.OBJECT_CLIENTS),
         (wanted.result_store.clients, flows.RESULT_CLIENTS),

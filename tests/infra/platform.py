@@ -72,7 +72,10 @@ class Answers(mocks.Mocks):
 
 @dataclass(frozen=True)
 class Registration:
-    """What the engine was asked to make; `secret` are the inputs that it keeps encrypted."""
+    """What the engine was asked to make; `secret` are the inputs that it keeps encrypted.
+
+    `parents_before` are the URNs of parents below which the state may have it.
+    """
 
     urn: str
     kind: str
@@ -83,6 +86,7 @@ class Registration:
     ignore_changes: tuple[str, ...]
     retained: bool
     transforms: tuple[str, ...]
+    parents_before: tuple[str, ...]
 
 
 class Engine(mocks.MockMonitor):
@@ -108,6 +112,7 @@ class Engine(mocks.MockMonitor):
                 tuple(request.ignoreChanges),
                 bool(request.retainOnDelete),
                 tuple(one.token for one in request.transforms),
+                tuple(one.spec.parentUrn for one in request.aliases),
             )
         )
         return answer

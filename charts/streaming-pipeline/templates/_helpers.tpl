@@ -245,6 +245,9 @@ metadata:
     {{- with $root.Values.s3.version }}
     checksum/object-store: {{ . | quote }}
     {{- end }}
+    {{- with $root.Values.databaseClient.version }}
+    checksum/database: {{ . | quote }}
+    {{- end }}
     {{- with .metricsPort }}
     # What Prometheus' usual discovery of pods looks for.
     prometheus.io/scrape: "true"

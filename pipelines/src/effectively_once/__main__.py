@@ -7,13 +7,15 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
+from typing import Final
 
 from effectively_once.errors import PipelineError
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate import grant, grant_objects, life_cycle
+from effectively_once.operate import grant, grant_objects, grant_tables, life_cycle
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import place_of
 from effectively_once.operate.backup.restore import restore
@@ -29,20 +31,25 @@ from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.store.object_store import S3ObjectStore
 
 WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
+_OF_THEIR_OWN: Final[Mapping[str, ModuleType]] = {
+    "create": create_command,
+    "grant": grant,
+    "grant-objects": grant_objects,
+    "grant-tables": grant_tables,
+}
+"""Commands that read their command lines themselves."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command, and return the exit code: that of the named error, or 0."""
     arguments = sys.argv[1:] if argv is None else argv
-    if arguments[:1] == ["create"]:
-        return create_command.main(arguments[1:])
-    if arguments[:1] == ["grant"]:
-        return grant.main(arguments[1:])
-    if arguments[:1] == ["grant-objects"]:
-        return grant_objects.main(arguments[1:])
+    code: int
+    if (own := _OF_THEIR_OWN.get(arguments[0] if arguments else "")) is not None:
+        code = own.main(arguments[1:])
+        return code
     if arguments[:1] == ["run"]:
         # Imported here alone: the other commands run where there is no Spark.
-        code: int = importlib.import_module("effectively_once.driver.main").run(arguments[1:])
+        code = importlib.import_module("effectively_once.driver.main").run(arguments[1:])
         return code
     given = parser().parse_args(arguments)
     try:
