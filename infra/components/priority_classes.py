@@ -8,7 +8,7 @@ is used and never changed (docs/adr/0060, docs/adr/0097).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 from pulumi_kubernetes.scheduling.v1 import PriorityClass
@@ -65,7 +65,7 @@ def resolve(settings: Settings, find: Find, may: May) -> tuple[Settings, list[st
     return settings.model_copy(update={"scheduling": scheduling}), warnings
 
 
-def _find_class(find: Find, name: str) -> tuple[dict[str, object] | None, bool]:
+def _find_class(find: Find, name: str) -> tuple[dict[str, Any] | None, bool]:
     """Return a class, None without one, and whether we may know that."""
     try:
         return find(f"/apis/{GROUP}/v1/{RESOURCE}/{name}"), True

@@ -66,7 +66,8 @@ def read(lock: Path) -> list[Jar]:
         parts = coordinates.split(":")
         if len(sha256) != hashlib.sha256().digest_size * 2 or len(parts) not in (3, 4) or not all(parts):
             raise ToolchainError(f"{lock}: no checksum and coordinates in {line!r}; `make lock` writes it anew")
-        found.append(Jar(*parts[:3], parts[3] if len(parts) > 3 else "", sha256))
+        group, artifact, version, *classifier = parts
+        found.append(Jar(group, artifact, version, "".join(classifier), sha256))
     return found
 
 

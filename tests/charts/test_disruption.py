@@ -44,7 +44,7 @@ def test_each_stateful_set_has_a_budget_of_its_name_for_its_pods(chart: str, val
 @pytest.mark.parametrize("chart", SINGLE)
 def test_a_single_copy_may_be_evicted_unless_it_is_to_be_held(chart: str) -> None:
     for hold, expected in ((False, 1), (True, 0)):
-        values = SINGLE[chart](image=IMAGE, **{"hold_single_copy": hold})
+        values = SINGLE[chart].model_validate({"image": IMAGE, "hold_single_copy": hold})
         assert budgets(render(chart, values.to_helm())) == {chart: expected}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -196,9 +197,12 @@ def servers(server: ApiServer) -> dict[str, tuple[Object, Object]]:
     server.apply(_policy("", data_plane.name(SERVERS), data_plane.policy()))
     server.apply(*(_policy("Binding", name, spec) for name, spec in data_plane.bindings(SERVERS)))
     for one in sets.values():
-        _until(lambda one=one: refused_set(server, _changed(one, {"whenScaled": "Delete"})) is not None)
-        _until(lambda one=one: refused_set(server, one) is None)
+        _until(partial(_tells_apart, server, one, _changed(one, {"whenScaled": "Delete"})))
     return both
+
+
+def _tells_apart(server: ApiServer, taken: Object, refused: Object) -> bool:
+    return refused_set(server, taken) is None and refused_set(server, refused) is not None
 
 
 def _until(holds: Callable[[], bool]) -> None:

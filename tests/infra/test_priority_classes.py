@@ -14,7 +14,7 @@ from infra.settings import Settings, SettingsError
 from tests.infra.platform import Deployed, crds, deploy, settings
 
 SERVERS, DRIVERS = "effectively-once-servers", "effectively-once-drivers"
-PIPELINE = {"pipelines": {"user_counts": {}}}
+PIPELINE: dict[str, Any] = {"pipelines": {"user_counts": {}}}
 
 
 class Cluster(Api):

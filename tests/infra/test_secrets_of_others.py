@@ -11,7 +11,7 @@ import pytest
 from infra import assembly
 from infra.components import admission
 from infra.settings import SettingsError
-from tests.infra.platform import crds, deploy, settings
+from tests.infra.platform import crds, deploy, settings, with_crds
 
 GEO = {"secret": "geo.team", "key": "token"}
 
@@ -52,7 +52,7 @@ def test_a_variable_with_another_origin_and_a_secret_of_ours_are_refused(
 ) -> None:
     tills = {"security": {"kafka": True}, "kafka": {"users": {"tills": {"writes": ["events"]}}}}
     with pytest.raises(SettingsError) as refused:
-        assembly.check(settings(pipelines=clicks(**pipeline), **tills), crds(tmp_path))
+        assembly.check(with_crds(settings(pipelines=clicks(**pipeline), **tills), crds(tmp_path)))
     (line,) = refused.value.lines
     assert line.startswith("pipelines.clicks")
     assert expected in line

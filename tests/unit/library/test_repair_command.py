@@ -21,7 +21,6 @@ from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.sinks.kafka_shard import ShardAddress
-from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import HIT, assert_exact, assert_goes_on, broken
 from tests.unit.library.listed_store import ListedStore
