@@ -15,7 +15,7 @@ from infra.console import Console
 from infra.errors import RefusedError
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness import report
-from tests.harness.pack.archive import PackError, is_packed
+from tests.harness.pack.archive import is_packed
 from tests.harness.report import campaign, index, kept, packing
 from tests.harness.report.private import private
 
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def command(**how: Any) -> Any:
         try:
             return app(**how)
-        except (FileNotFoundError, PackError, campaign.CampaignError, packing.PackingError) as error:
+        except FileNotFoundError as error:
             raise RefusedError(str(error)) from error
 
     return run(command, arguments, "report")

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.errors import UserError
 from tests.harness.checkers import agreement
 from tests.harness.commit import PRODUCT, code_at, git_state, in_history
 from tests.harness.pack.archive import SUFFIX, Pack, is_packed, name_of
@@ -28,7 +29,7 @@ JUDGED = (MANIFEST, HISTORY, SENT, OBSERVED)
 _AROUND = 40
 
 
-class PackingError(Exception):
+class PackingError(UserError):
     """The runs cannot be packed; the message says which, and why."""
 
 
@@ -122,7 +123,7 @@ def _runs_of(named: Sequence[Path]) -> Iterator[Path]:
             continue
         parts = mappings(read_object(path / RESULTS, RESULTS, []).get("parts"))
         if not parts:
-            raise PackingError(f"{path} is neither a run directory nor the sum of some")
+            raise PackingError(f"{path} is neither a run directory nor the sum of some: name those below runs/")
         yield from (Path(text(part.get("run"))) for part in parts)
 
 
@@ -140,7 +141,7 @@ def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
     for folder in (run, *sorted(path for path in run.glob("controls/*") if path.is_dir())):
         for name in JUDGED:
             if not (folder / name).exists():
-                raise PackingError(f"{folder / name} is missing")
+                raise PackingError(f"{folder / name} is missing: `make check RUN={folder}` says what the run lacks")
         _refuse_commit(folder, checkout)
 
 
@@ -166,7 +167,9 @@ def _refuse_commit(run: Path, checkout: Path) -> None:
         raise PackingError(f"{run} is of commit {commit}, which is not in the history of HEAD: check out what has it")
     for package, digest in mapping(manifest.get("code")).items() if held else ():
         if package in PRODUCT and code_at(checkout, commit, package) != digest:
-            raise PackingError(f"{run} is of commit {commit}, whose {package} is not the code that its drivers ran")
+            raise PackingError(
+                f"{run} is of commit {commit}, whose {package} is not what its drivers ran: run it again"
+            )
 
 
 def _check(path: Path, content: bytes, private: Sequence[Private]) -> None:
@@ -180,7 +183,7 @@ def _within(files: Mapping[Path, bytes], limit: int) -> int:
     size = sum(map(len, files.values()))
     if size > limit:
         largest = max(files, key=lambda path: len(files[path]))
-        raise PackingError(f"{size:,} bytes in all, and {limit:,} is the limit; the largest is {largest}")
+        raise PackingError(f"{size:,} bytes in all, of {limit:,} at most; the largest is {largest}: keep fewer runs")
     return size
 
 
