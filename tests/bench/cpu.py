@@ -12,7 +12,7 @@ import psutil
 from tests.bench.errors import BenchError
 from tests.bench.looking import family, look_regularly
 
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 1.0
 Identity = tuple[int, float]
 """Process id and when it was started: ids are used again."""
 
