@@ -8,12 +8,11 @@ is used and never changed (docs/adr/0060, docs/adr/0097).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pulumi
 from pulumi_kubernetes.scheduling.v1 import PriorityClass
 
-from infra.cluster.api import ApiError
 from infra.components.namespaces import MAKER, MARK
 from infra.components.release import FORCE, labels
 from infra.components.volumes import Find
@@ -28,7 +27,6 @@ FOR_WHOM: Final[dict[ClassKind, str]] = {
 }
 GROUP: Final = "scheduling.k8s.io"
 RESOURCE: Final = "priorityclasses"
-FORBIDDEN: Final = 403
 May = Callable[[str, str, str], bool]
 """Whether we may do a verb to a group's resource."""
 
@@ -40,19 +38,21 @@ def resolve(settings: Settings, find: Find, may: May) -> tuple[Settings, list[st
     """
     said: dict[str, str] = {}
     warnings, wrong = [], []
+    # Who may not look cannot know: a class that is named is taken to be there, and none of ours is made.
+    known, allowed = may("get", GROUP, RESOURCE), all(may(verb, GROUP, RESOURCE) for verb in ("create", "patch"))
     for kind in VALUES:
         field, given = f"scheduling.priority_classes.{kind}", getattr(settings.scheduling.priority_classes, kind)
         if given == NO_CLASS:
             continue
         name = given or settings.own_priority_class(kind)
-        there, known = _find_class(find, name)
+        there = find(f"/apis/{GROUP}/v1/{RESOURCE}/{name}") if known else None
         if given is not None:
             if known and there is None:
                 wrong.append(f"{field}: the cluster has no PriorityClass {name!r}; make it first, or say {NO_CLASS}")
         elif there is not None:
             if (there["metadata"].get("annotations") or {}).get(MARK) != MAKER:
                 said[kind] = name
-        elif not known or not all(may(verb, GROUP, RESOURCE) for verb in ("create", "patch")):
+        elif not (known and allowed):
             said[kind] = NO_CLASS
             warnings.append(
                 f"{field}: who deploys may not make PriorityClass {name}, so {kind} wait for room as every pod does; "
@@ -63,16 +63,6 @@ def resolve(settings: Settings, find: Find, may: May) -> tuple[Settings, list[st
     classes = settings.scheduling.priority_classes.model_copy(update=said)
     scheduling = settings.scheduling.model_copy(update={"priority_classes": classes})
     return settings.model_copy(update={"scheduling": scheduling}), warnings
-
-
-def _find_class(find: Find, name: str) -> tuple[dict[str, Any] | None, bool]:
-    """Return a class, None without one, and whether we may know that."""
-    try:
-        return find(f"/apis/{GROUP}/v1/{RESOURCE}/{name}"), True
-    except ApiError as error:
-        if error.status != FORBIDDEN:
-            raise
-        return None, False
 
 
 class PriorityClasses(pulumi.ComponentResource):

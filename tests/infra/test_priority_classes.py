@@ -21,7 +21,7 @@ class Cluster(Api):
     """Classes by name with their annotations, and what may be done to them; `status` is for what is not there."""
 
     def __init__(
-        self, classes: dict[str, dict[str, str]] | None = None, verbs: str = "create patch", status: int = 404
+        self, classes: dict[str, dict[str, str]] | None = None, verbs: str = "get create patch", status: int = 404
     ) -> None:
         self.classes, self.verbs, self.status = classes or {}, verbs.split(), status
 
@@ -66,12 +66,14 @@ def test_an_empty_cluster_gets_both_before_whatever_names_them(tmp_path: Path) -
 
 
 def test_one_of_ours_is_kept_and_one_of_others_is_used_and_not_touched(tmp_path: Path) -> None:
-    wanted, warnings = resolved(Cluster({SERVERS: {}, DRIVERS: {MARK: MAKER}}, verbs=""))
+    wanted, warnings = resolved(Cluster({SERVERS: {}, DRIVERS: {MARK: MAKER}}, verbs="get"))
     assert (used(wanted), warnings) == ((SERVERS, DRIVERS), [])
     assert made(wanted, tmp_path)[1] == {DRIVERS}
 
 
-@pytest.mark.parametrize("cluster", [Cluster(verbs="create"), Cluster(verbs=""), Cluster(status=403)])
+@pytest.mark.parametrize(
+    "cluster", [Cluster(verbs="get create"), Cluster(verbs="get patch"), Cluster(verbs="create patch", status=403)]
+)
 def test_who_may_not_make_them_deploys_without(cluster: Cluster, tmp_path: Path) -> None:
     wanted, warnings = resolved(cluster)
     assert used(wanted) == (None, None)
@@ -90,7 +92,7 @@ def test_a_class_that_is_named_is_used_and_none_is_none(tmp_path: Path) -> None:
     assert (used(wanted), warnings) == (("high", None), [])
     assert made(wanted, tmp_path)[1] == set()
     # Who may not look cannot know.
-    assert used(resolved(Cluster(status=403), servers="high", drivers="none")[0]) == ("high", None)
+    assert used(resolved(Cluster(verbs="", status=403), servers="high", drivers="none")[0]) == ("high", None)
 
 
 def test_a_class_that_is_named_and_not_there_is_refused() -> None:
