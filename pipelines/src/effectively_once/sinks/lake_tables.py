@@ -45,7 +45,7 @@ PROPERTIES = {
     "commit.manifest-merge.enabled": "true",
     KEEP: KEPT,
 }
-RESTORE = "Restore table and chain from one backup, or give the pipeline another name to publish everything anew."
+LAKE_RESTORE = "Restore table and chain from one backup, or give the pipeline another name to publish everything anew."
 
 
 def summary_of(mark: Mark, pipeline: str) -> dict[str, str]:
@@ -68,7 +68,7 @@ def mark_of(metadata: TableMetadata, address: LakeAddress) -> Mark | None:
     mark = _read(newest, address)
     if newest is None or not _is_in(newest, metadata, snapshots):
         raise SinkError(
-            f"the table was set back to before epoch {mark.epoch}, which it had shown", str(address), RESTORE
+            f"the table was set back to before epoch {mark.epoch}, which it had shown", str(address), LAKE_RESTORE
         )
     return mark
 
@@ -79,9 +79,9 @@ def _read(snapshot: Snapshot | None, address: LakeAddress) -> Mark:
         numbers = (int(told[f"{PREFIX}{name}"]) for name in ("epoch", "generation", "rows"))
         mark, pipeline = Mark(*numbers, told[f"{PREFIX}digest"]), told[f"{PREFIX}pipeline"]
     except (KeyError, ValueError) as error:
-        raise SinkError(f"the tag {TAG} names no snapshot of an epoch", str(address), RESTORE) from error
+        raise SinkError(f"the tag {TAG} names no snapshot of an epoch", str(address), LAKE_RESTORE) from error
     if pipeline != address.pipeline:
-        raise SinkError(f"its rows are of pipeline {pipeline}", str(address), RESTORE)
+        raise SinkError(f"its rows are of pipeline {pipeline}", str(address), LAKE_RESTORE)
     return mark
 
 
