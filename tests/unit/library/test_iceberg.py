@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.table import TableProperties
 from sqlalchemy.exc import OperationalError
 
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import digest
-from effectively_once.sinks import iceberg, lake_tables
+from effectively_once.sinks import lake_tables
+from effectively_once.sinks.lake_catalog import LakeAddress
 from effectively_once.sinks.lake_files import LakeShape
 from effectively_once.sinks.publish import Mark, Published
 from tests.unit.ledger.memory_store import Fate
@@ -231,7 +233,7 @@ def test_a_table_of_another_pipeline_is_refused() -> None:
     lake.publish(0, rows("a"))
     lake.catalog.create_namespace("orders")
     lake.catalog.rename_table(lake.address.identifier, ("orders", "accepted"))
-    other = iceberg.LakeAddress(lake.address.database, lake.address.bucket, "orders", "accepted")
+    other = LakeAddress(lake.address.database, lake.address.bucket, "orders", "accepted")
     with pytest.raises(SinkError, match="its rows are of pipeline clicks"):
         lake_tables.mark_of(lake.catalog.load_table(other.identifier).metadata, other)
 
@@ -255,7 +257,7 @@ def test_a_table_that_is_gone_is_named() -> None:
 
 def _change(lake: Lake, **columns: Any) -> None:
     lake.catalog.drop_table(lake.address.identifier)
-    schema = lake_tables.pyarrow_to_schema(LakeShape(pa.schema(list(columns.items()))).columns)
+    schema = pyarrow_to_schema(LakeShape(pa.schema(list(columns.items()))).columns)
     lake.catalog.create_table(
         lake.address.identifier, schema, lake.address.location, properties={**lake_tables.PROPERTIES}
     )
@@ -293,7 +295,7 @@ def test_a_column_that_somebody_added_is_null_in_our_rows() -> None:
     lake = Lake()
     lake.publish(0, rows("a"))
     with lake.table.update_schema() as schema:
-        schema.add_column("country", lake_tables.pyarrow_to_schema(LakeShape(WIDER).columns).fields[2].field_type)
+        schema.add_column("country", pyarrow_to_schema(LakeShape(WIDER).columns).fields[2].field_type)
     assert lake.publish(1, rows("b")) is Published.NOW
     wider = Lake.sink(lake, LakeShape(WIDER))
     table = rows("c").append_column("country", pa.array(["NL"]))

@@ -139,7 +139,9 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
             for file in rows:
                 if file.name is not None:
                     snapshot.append_data_file(_data_file(table, self.address.root + file.name, file))
-        tag = SetSnapshotRefUpdate(ref_name=TAG, type=SnapshotRefType.TAG, snapshot_id=snapshot.snapshot_id)
+        tag = SetSnapshotRefUpdate.model_validate(
+            {"ref-name": TAG, "type": SnapshotRefType.TAG, "snapshot-id": snapshot.snapshot_id}
+        )
         expired = find_expired(table.metadata)
         updates = (*transaction._updates, tag, *_removals(expired))
         self.announce("transaction_open")
@@ -172,7 +174,7 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
 
 def _removals(expired: Sequence[Snapshot]) -> tuple[RemoveSnapshotsUpdate, ...]:
     numbers = [snapshot.snapshot_id for snapshot in expired]
-    return (RemoveSnapshotsUpdate(snapshot_ids=numbers),) if numbers else ()
+    return (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": numbers}),) if numbers else ()
 
 
 @dataclass(frozen=True)

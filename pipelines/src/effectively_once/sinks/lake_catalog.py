@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -73,7 +74,7 @@ class LakeCatalog(SqlCatalog):
     """
 
     def __init__(self, engine: Engine, store: ObjectStore, root: str, *, made: bool = False) -> None:
-        properties = {
+        properties: dict[str, Any] = {
             "py-io-impl": f"{StoreIO.__module__}.{StoreIO.__qualname__}",
             STORE: store,
             ROOT: root,

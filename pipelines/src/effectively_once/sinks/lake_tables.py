@@ -76,8 +76,8 @@ def mark_of(metadata: TableMetadata, address: LakeAddress) -> Mark | None:
 def _read(snapshot: Snapshot | None, address: LakeAddress) -> Mark:
     told = {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
     try:
-        numbers = (int(told[f"{PREFIX}{name}"]) for name in ("epoch", "generation", "rows"))
-        mark, pipeline = Mark(*numbers, told[f"{PREFIX}digest"]), told[f"{PREFIX}pipeline"]
+        epoch, generation, count = (int(told[f"{PREFIX}{name}"]) for name in ("epoch", "generation", "rows"))
+        mark, pipeline = Mark(epoch, generation, count, told[f"{PREFIX}digest"]), told[f"{PREFIX}pipeline"]
     except (KeyError, ValueError) as error:
         raise SinkError(f"the tag {TAG} names no snapshot of an epoch", str(address), LAKE_RESTORE) from error
     if pipeline != address.pipeline:

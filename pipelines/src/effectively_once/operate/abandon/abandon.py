@@ -62,7 +62,7 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
         layout,
         store,
         tuple(shards(job)),
-        tuple(files(job, store, layout)),
+        tuple(files(job, store)),
         kinds(job.pipeline),
         count_shards(job.pipeline, settings.shards),
         say,

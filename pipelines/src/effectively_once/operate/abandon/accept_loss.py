@@ -82,7 +82,7 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
         layout,
         store,
         tuple(shards(job)),
-        tuple(files(job, store, layout)),
+        tuple(files(job, store)),
         kinds(job.pipeline),
         count_shards(job.pipeline, settings.shards),
         say,
