@@ -109,6 +109,7 @@ def test_without_it_everything_is_as_it_was() -> None:
     objects = postgres(None)
     assert sorted(objects.names()) == [
         "NetworkPolicy/postgres",
+        "PodDisruptionBudget/postgres",
         "Service/postgres",
         "ServiceAccount/postgres",
         "StatefulSet/postgres",
