@@ -178,9 +178,7 @@ def test_the_commit_of_a_run_has_to_have_the_code_that_its_drivers_ran(runs: lis
     shutil.rmtree(TO)
     Path("pipelines/src/effectively_once/store/s3.py").write_text("")
     change(runs[1], "manifest.json", code=code_of(Path()))
-    with pytest.raises(
-        PackingError, match=f"{runs[1]} is of commit .*, whose effectively_once is not what its "
-    ):
+    with pytest.raises(PackingError, match=f"{runs[1]} is of commit .*, whose effectively_once is not what its "):
         pack(runs, TO, [])
 
 
