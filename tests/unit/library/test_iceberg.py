@@ -342,17 +342,32 @@ def test_of_old_epochs_the_snapshots_expire() -> None:
     assert lake.sink().read_mark() == Mark(9, 1, 1, digest.of_rows_in(rows("e9")))
 
 
+@pytest.mark.parametrize("told", [None, "10", "many"])
+def test_no_snapshot_expires_before_there_are_too_many(told: str | None) -> None:
+    """Nor where the property is no number."""
+    lake = Lake()
+    if told is not None:
+        with lake.table.transaction() as change:
+            change.set_properties({lake_tables.KEEP: told})
+    for epoch in range(8):
+        lake.publish(epoch, rows(f"e{epoch}"))
+    assert len(lake.table.snapshots()) == 8
+
+
 def test_a_snapshot_that_is_named_while_an_epoch_is_committed_stays() -> None:
     """It would have expired with that commit."""
     lake = Lake()
     with lake.table.transaction() as change:
         change.set_properties({lake_tables.KEEP: "1"})
-    lake.publish(0, rows("e0"))
+    for epoch in range(2):
+        lake.publish(epoch, rows(f"e{epoch}"))
     first = lake.table.snapshots()[0].snapshot_id
     lake.catalog.before = lambda: lake.table.manage_snapshots().create_tag(first, "named").commit()
-    assert lake.publish(1, rows("e1")) is Published.NOW
+    assert lake.publish(2, rows("e2")) is Published.NOW
     assert lake.table.refs()["named"].snapshot_id == first
-    assert len(lake.table.snapshots()) == 2
+    assert lake.table.snapshot_by_id(first) is not None
+    lake.publish(3, rows("e3"))
+    assert len(lake.table.snapshots()) == 3
 
 
 def test_manifests_are_merged() -> None:

@@ -107,15 +107,11 @@ def find_expired(metadata: TableMetadata) -> list[Snapshot]:
     """
     named = {ref.snapshot_id for ref in metadata.refs.values()}
     ours = [one for one in metadata.snapshots if one.summary and f"{PREFIX}epoch" in one.summary.additional_properties]
+    told = metadata.properties.get(KEEP, "")
     # One more comes with this commit.
-    kept = max(1, int(metadata.properties.get(KEEP, KEPT))) - 1
-    older = sorted(ours, key=lambda one: one.sequence_number or 0)[: len(ours) - kept]
-    return [one for one in older if one.snapshot_id not in named or _is_mark(one, metadata)]
-
-
-def _is_mark(snapshot: Snapshot, metadata: TableMetadata) -> bool:
-    """Whether the tag of the mark alone names a snapshot: it goes on to the next one."""
-    return [name for name, ref in metadata.refs.items() if ref.snapshot_id == snapshot.snapshot_id] == [TAG]
+    beyond = len(ours) + 1 - int(told if told.isdecimal() else KEPT)
+    oldest = sorted(ours, key=lambda one: one.sequence_number or 0)[: max(0, beyond)]
+    return [one for one in oldest if one.snapshot_id not in named]
 
 
 def refuse_other_shape(shape: LakeShape, table: Table, address: LakeAddress) -> None:
