@@ -74,7 +74,7 @@ class SecuredPostgres(PostgresServer):
         wanted = platform(security={"result_store": True}, pipelines={"one": {"job": "own.one", "result_store": True}})
         return str(clients.database(wanted, wanted.pipelines["one"], "one").mode)
 
-    @cached_property
+    @property
     def _settings(self) -> Mapping[str, str]:
         pod = self.objects().one("StatefulSet", "postgres")["spec"]["template"]["spec"]
         words = [word for word in pod["containers"][0]["args"] if word != "-c"]
