@@ -17,6 +17,7 @@ from infra.settings.images import JOB_IMAGE
 from infra.settings.pipeline import Pipeline
 from infra.settings.profiles import DEFAULT, PROFILES
 from infra.settings.refused import SettingsError
+from infra.settings.result_store import RESERVED
 from infra.settings.sealed import Where, sealed_values, set_apart
 from infra.settings.section import PROJECT
 from infra.settings.settings import Settings
@@ -159,6 +160,8 @@ def _missing(settings: Settings) -> Iterator[str]:
         yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
     if settings.security.object_store and settings.object_store.external is not None:
         yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
+    if settings.security.result_store and settings.result_store.external is not None:
+        yield "security.result_store: it is that of our own server; result_store.external has its own; leave it out"
     if settings.kafka.users and not settings.security.kafka:
         yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
     if security is not None and settings.kafka.external is None:
@@ -184,6 +187,7 @@ def _missing(settings: Settings) -> Iterator[str]:
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
+    has_roles = settings.security.result_store
     history_has_keys = settings.security.object_store and settings.history_server.enabled
     for index, (name, one) in enumerate(pipelines):
         # The Secret of a pipeline's keys has its identity's name, with dashes.
@@ -191,6 +195,11 @@ def _clashes(settings: Settings) -> Iterator[str]:
             yield (
                 f"pipelines.{name}.identity: {one.identity!r} has the Secret of the keys of the history server "
                 "(security.object_store gives it some); name another, or set history_server.enabled false"
+            )
+        if has_roles and one.result_store and (one.identity in RESERVED or one.identity.startswith("pg_")):
+            yield (
+                f"pipelines.{name}.identity: {one.identity!r} is a name of PostgreSQL's or of the platform's own, and "
+                "security.result_store makes a role and a schema of it; name another"
             )
         if one.identity.replace("_", "-") in {user.replace("_", "-") for user in settings.kafka.users}:
             yield f"kafka.users: {one.identity!r} is the login of the pipeline {name}; name another"

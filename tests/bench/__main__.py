@@ -22,10 +22,10 @@ from tests.bench import (
     optimisations,
     page,
     quick,
+    race,
     restart,
     semantics,
     state,
-    streams,
 )
 from tests.bench.options import Asked
 
@@ -34,7 +34,7 @@ CASES: dict[str, ModuleType] = {
     "page": page,
     "semantics": semantics,
     "against": against,
-    "streams": streams,
+    "race": race,
     "dedup": dedup,
     "checkpoint": checkpoint,
     "restart": restart,

@@ -83,7 +83,7 @@ class Asked(Rounds):
     """Our checkpoint file manager against Spark's default one."""
 
     batches: Annotated[int, typer.Option(min=1, help=f"Of each run, beside {WARM_UP} to warm up.")] = 120
-    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field([*ARMS])
+    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field(default=[*ARMS])
 
 
 def measure(asked: Asked) -> str:

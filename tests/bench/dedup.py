@@ -56,7 +56,7 @@ class Asked(Rounds):
     batch: Annotated[int, typer.Option(min=1, help="Rows of a steady batch.")] = 100_000
     fill_batch: Annotated[int, typer.Option(min=1, help="Rows of a batch that fills.")] = 500_000
     steady: Annotated[int, typer.Option(min=1, help=f"Steady batches; the first {SKIPPED} are not counted.")] = 12
-    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field([*ARMS])
+    arms: Annotated[list[str], among(ARMS), typer.Option(metavar="ARM...")] = Field(default=[*ARMS])
     master: Master = "local"
 
 

@@ -38,7 +38,7 @@ class Asked(Rounds):
     """The catalog's cost as live ids grow."""
 
     ids: Annotated[list[int], typer.Option(help="Live ids, the smallest first.")] = Field(
-        [1_000_000, 10_000_000, 50_000_000]
+        default=[1_000_000, 10_000_000, 50_000_000]
     )
     batch: Annotated[int, typer.Option(min=1, help="Ids of one epoch and shard.")] = 20_000
 

@@ -13,7 +13,7 @@ from tests.bench.options import Rounds
 class Asked(Rounds):
     """A held watermark: memory and epoch time by how long, and latency beside the rule of before."""
 
-    holds: Annotated[list[int], typer.Option(help="Minutes of 20; 0 has to be first.")] = Field([0, 5, 10, 15])
+    holds: Annotated[list[int], typer.Option(help="Minutes of 20; 0 has to be first.")] = Field(default=[0, 5, 10, 15])
     records: Annotated[int, typer.Option(min=1)] = 2_000_000
     users: Annotated[int, typer.Option(min=1)] = 100_000
     epoch_rows: Annotated[int, typer.Option(min=1)] = 50_000

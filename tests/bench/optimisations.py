@@ -25,7 +25,7 @@ class Asked(Rounds):
     """Fusion and combiner lifting, on and off: plan, bytes shuffled, speed."""
 
     records: Annotated[int, typer.Option(min=1)] = 1_000_000
-    users: Annotated[list[int], typer.Option()] = Field([1_000, 100_000])
+    users: Annotated[list[int], typer.Option()] = Field(default=[1_000, 100_000])
     pipeline_rounds: Annotated[int, typer.Option(min=1, help="Of the pipeline, with the first of --users.")] = 3
     epoch_rows: Annotated[int, typer.Option(min=1)] = 100_000
     finish: Annotated[bool, typer.Option("--finish", help="With --resume: the table of the rounds that are there.")] = (

@@ -11,12 +11,23 @@ import typer
 from pydantic import Field
 
 from infra.toolchain.prepare import default_console
-from tests.bench import checkpoint, dedup, flat, options, restart, semantics, streams
+from tests.bench import checkpoint, dedup, flat, options, race, restart, semantics
 from tests.bench.options import Rounds, among
 
 SET: dict[str, tuple[ModuleType, Rounds]] = {
     "semantics": (semantics, semantics.Asked(records=400_000, bytes=[100], rounds=3)),
-    "streams": (streams, streams.Asked(records=1_500_000, batch_rows=250_000, rounds=3)),
+    "race": (
+        race,
+        race.Asked(
+            records=600_000,
+            bytes=[100],
+            partitions=[4],
+            batch_rows=50_000,
+            outputs=["both"],
+            arms=["ours", "streams", "flink-dedup", "spark"],
+            rounds=1,
+        ),
+    ),
     "dedup": (dedup, dedup.Asked(live=1_000_000, rounds=3, steady=8)),
     "checkpoint": (checkpoint, checkpoint.Asked(batches=100, rounds=1)),
     "restart": (restart, restart.Asked(live=[1_000_000], rounds=3)),
@@ -27,7 +38,9 @@ SET: dict[str, tuple[ModuleType, Rounds]] = {
 class Asked(options.Asked):
     """All but the largest, smaller: a quarter of an hour. `bench --help` names the single cases."""
 
-    only: Annotated[list[str], among(SET), typer.Option(metavar="CASE...", help="Some of the set.")] = Field([*SET])
+    only: Annotated[list[str], among(SET), typer.Option(metavar="CASE...", help="Some of the set.")] = Field(
+        default=[*SET]
+    )
 
 
 def measure(asked: Asked) -> str:

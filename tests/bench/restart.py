@@ -59,7 +59,7 @@ class Filled:
 class Asked(Rounds):
     """Driver killed to next published epoch, with many live ids."""
 
-    live: Annotated[list[int], typer.Option(help="Live ids.")] = Field([1_000_000, 10_000_000])
+    live: Annotated[list[int], typer.Option(help="Live ids.")] = Field(default=[1_000_000, 10_000_000])
     ours: Annotated[str, typer.Option(help="Module of our job.")] = MODULE
 
 

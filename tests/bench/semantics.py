@@ -35,7 +35,7 @@ class Asked(Rounds):
     """At least once on plain Spark, with the catalog, and exactly once."""
 
     records: Annotated[int, typer.Option(min=1)] = 800_000
-    bytes: Annotated[list[int], typer.Option(help="Sizes of a record.")] = Field([*SIZES])
+    bytes: Annotated[list[int], typer.Option(help="Sizes of a record.")] = Field(default=[*SIZES])
     epoch_rows: Annotated[int, typer.Option(min=1)] = EPOCH_ROWS
     master: Master = "cluster"
 

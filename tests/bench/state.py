@@ -16,8 +16,7 @@ from tests.bench import table
 from tests.bench.facts import Kept, spread
 from tests.bench.options import Master, Rounds, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, open_place
-from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm
-from tests.bench.s1_arms import OURS as LIBRARY
+from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm, start_ours
 from tests.bench.s1_events import Events
 
 LEDGER, SPARK = "ledger state", "Spark state"
@@ -31,7 +30,7 @@ DOES = {
 class Asked(Rounds):
     """Windows in the ledger's state or in Spark's, by number of keys."""
 
-    keys: Annotated[list[int], typer.Option(help="Users.")] = Field([1_000, 100_000, 1_000_000])
+    keys: Annotated[list[int], typer.Option(help="Users.")] = Field(default=[1_000, 100_000, 1_000_000])
     records: Annotated[int, typer.Option(min=1)] = 2_000_000
     batch_rows: Annotated[int, typer.Option(min=1, help="Rows of an epoch.")] = 250_000
     master: Master = "local"
@@ -67,8 +66,8 @@ def _at(kept: Kept, place: Place, keys: int, asked: Asked, found: dict[str, list
     for number in range(asked.rounds):
         for arm in in_turn([*JOBS], number):
             name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
-            run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
-            once = partial(run_arm, run, LIBRARY, compare=number == 0)
+            run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm])
+            once = partial(run_arm, arm, run, start_ours)
             sample = kept.take(once, keys=keys, arm=arm, round=number)
             found[_name(arm, keys)].append(sample["rows_per_s"])
             place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")

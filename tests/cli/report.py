@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from infra.command_line import run
+from infra.console import Console
 from infra.errors import RefusedError
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness import report
@@ -91,7 +92,8 @@ def evidence(
 ) -> None:
     """What the repository keeps of run directories, or of a sum of them."""
     hidden = list(private(os.environ, CHECKOUT))
-    results, size = packing.pack(runs, to, hidden, checkout=CHECKOUT, any_verdict=any_verdict)
+    step = Console().step
+    results, size = packing.pack(runs, to, hidden, checkout=CHECKOUT, any_verdict=any_verdict, step=step)
     if to.resolve().parent == EVIDENCE:
         index.write(EVIDENCE, kept=True)
     typer.echo(f"{results.verdict}: {len(results.parts)} runs, {size / 1e6:.1f} MB\n{to / 'report.html'}")

@@ -92,10 +92,14 @@ class Lifecycle:
             link.symlink_to(definitions)
 
     def images(self, builder: Builder, *, push: bool = False) -> dict[str, str]:
-        """Build what is missing, push it if asked to, and write the references for a Pulumi program."""
+        """Build what is missing, push it if asked to, and write the references for a Pulumi program.
+
+        Those of pushed images end with the digest that the registry has them by.
+        """
         references = builder.build_all()
         if push:
-            builder.push(references.values())
+            pinned = builder.push(references.values())
+            references = {name: pinned[tag] for name, tag in references.items()}
         path = self.state.pushed_images if push else self.state.images
         write_references(path, references)
         return references
@@ -118,6 +122,17 @@ class Lifecycle:
         else:
             said = f"{self.state.images}; the Pulumi program reads them there"
         self.console.say(f"✓ references are in {said}")
+
+    def write_sboms(self, toolchain: Toolchain, image: str, arch: str) -> None:
+        """Write what is in each image, or in one, into files; build what is missing. Raises BusyError as `up`."""
+        from infra.images import sbom  # noqa: PLC0415 - its packages are nothing that a deployment needs
+
+        with exclusive(self.state, "make sbom"):
+            self.state.make()
+            engine = engines.ensure(self.state, self.console)
+            builder = Builder(engine, self.cache, toolchain, self.console, arch=arch or machine_arch())
+            for path, parts in sbom.write_sboms(builder, image, CHECKOUT / sbom.FOLDER):
+                self.console.say(f"  {parts:6} parts  {path}")
 
     def docker_host(self) -> str | None:
         """DOCKER_HOST of the engine, None for the machine's own or when none runs."""

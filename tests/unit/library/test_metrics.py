@@ -60,7 +60,7 @@ def test_they_are_served_where_the_environment_says() -> None:
     metrics = Metrics("uc")
     assert metrics.serve({}) is None
     port = metrics.serve({VARIABLE: "0"})
-    metrics.show_input(0.5, None)
+    metrics.show_input(0.5, None, 7)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         assert 'effectively_once_input_retention_seconds{pipeline="uc"} -1.0' in answer.read().decode()
 

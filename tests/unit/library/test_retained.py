@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -143,6 +144,10 @@ class Source:
     def last_offsets(self) -> dict[str, int]:
         return {"0": 100}
 
+    def committed_ends(self, partitions: Iterable[str]) -> dict[str, int]:
+        """Of the last ten a transaction is open."""
+        return dict.fromkeys(partitions, 90)
+
     def offsets_since(self, time_ms: int) -> dict[str, int]:
         """One record a ms: that of offset n came at n; nothing is younger than offset 99."""
         return {"0": time_ms if time_ms < 100 else END}
@@ -179,6 +184,21 @@ def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_re
 def test_without_a_retention_only_what_is_lost_is_told() -> None:
     assert looked(Source(-1), {"0": 15}) == (1, -1)
     assert looked(Source(-1), {"0": 9}) == (0, -1)
+
+
+@pytest.mark.parametrize(("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80), ({}, 80)])
+def test_unread_is_what_can_be_read_and_no_epoch_covers(at: dict[str, int], unread: int) -> None:
+    """Neither what expired, nor what an open transaction holds back."""
+    metrics = Metrics("uc")
+    given: Any = Source()
+    InputWatch(given, metrics, lambda: at, clock=lambda: 110).look()
+    assert metrics.registry.get_sample_value("effectively_once_input_unread_offsets", {"pipeline": "uc"}) == unread
+
+
+def test_unread_is_counted_over_all_partitions_also_of_one_that_came_later() -> None:
+    ends = {"0": 10, "1": 4, "2": 7}
+    assert retained.count_unread({"0": 10, "1": 1}, {"0": 0, "1": 2, "2": 5}, ends) == 0 + 2 + 2
+    assert retained.count_unread({"0": 12, "1": 4, "2": 7}, {}, ends) == 0
 
 
 def test_a_broker_that_is_away_does_not_end_the_watch_and_a_driver_that_stops_does() -> None:

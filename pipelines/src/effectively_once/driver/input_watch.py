@@ -1,4 +1,4 @@
-"""Looks how near the topic's retention is to what the chain has not covered, whatever the driver is at."""
+"""Looks at what the chain has not covered, whatever the driver is at: how much, and how near the topic's retention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import PipelineError
 from effectively_once.sources.kafka import RETENTION_MS, KafkaSource
-from effectively_once.sources.retained import Partitions, share_left
+from effectively_once.sources.retained import Partitions, count_unread, share_left
 
 EVERY_S = 30.0
 
@@ -55,7 +55,8 @@ class InputWatch:
             return self._source.offsets_since(int(self._clock() - share * retention_ms))
 
         share = 0.0 if lost else 1.0 if retention_ms < 0 else share_left(at, last, younger)
-        self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000)
+        unread = count_unread(at, first, self._source.committed_ends(last))
+        self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000, unread)
 
     def _run(self, stopping: threading.Event) -> None:
         while True:

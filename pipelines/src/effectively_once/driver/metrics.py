@@ -53,6 +53,11 @@ class Metrics:
             "Share of the retention that the oldest unread record has left: 1, at most 0.75, 0.5, 0.25; 0: lost.",
         )
         self._retention = self._gauge("input_retention_seconds", "How long the input topic is kept; -1: for ever.")
+        self._unread = self._gauge("input_unread_offsets", "Offsets of committed input that no epoch covers.")
+        self._alive = self._gauge(
+            "alive_timestamp_seconds", "When a trigger of the query was last seen to have ended; 0: none has."
+        )
+        self._paused = self._gauge("paused", "1 while operators have it paused.")
         self._looked_up = self._counter("catalog_lookups", "Ids that the dedup catalog was asked for.", "outcome")
         self._expired = self._counter("catalog_expired", "Ids that were forgotten.")
         self._live = self._gauge("catalog_ids", "Ids that are live.")
@@ -75,10 +80,23 @@ class Metrics:
         for name in WARNINGS:
             self._warnings.labels(self._pipeline, name).set(name in given)
 
-    def show_input(self, share: float, retention_s: float | None) -> None:
-        """Tell which share of its retention the oldest unread record has left; None is for a topic without one."""
+    def show_input(self, share: float, retention_s: float | None, unread: int) -> None:
+        """Tell which share of its retention the oldest unread record has left; None is for a topic without one.
+
+        `unread` are the committed offsets that no epoch covers.
+        """
+        # The retention last: whoever finds it finds the others.
+        self._unread.set(unread)
         self._held.set(share)
         self._retention.set(-1 if retention_s is None else retention_s)
+
+    def show_life(self) -> None:
+        """Tell that a trigger of the query has ended, just now."""
+        self._alive.set(time.time())
+
+    def show_paused(self, paused: bool) -> None:
+        """Tell whether operators have it paused: then it may stand still before a full topic."""
+        self._paused.set(paused)
 
     def count_epoch(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
         """Count an epoch; `ms` are milliseconds by step, `total` among them."""

@@ -15,9 +15,10 @@ from effectively_once.pipeline.definition import Definition
 from effectively_once.pipeline.mistakes import mistakes
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.schemas import COLUMNS, become_schema
-from effectively_once.pipeline.sinks import SINK, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import SINK, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.pipeline.windows import Windowed
+from effectively_once.sinks.lake_files import LakeShape
 from effectively_once.sinks.tables import TableShape
 from effectively_once.state.accumulator import Accumulator
 from effectively_once.state.aggregates import Collect, Count, CountDistinct, Max, Min, OwnAggregate, Sum
@@ -155,8 +156,19 @@ class Pipeline(Definition):
 
     @property
     def file_sinks(self) -> tuple[str, ...]:
-        """Names of the sinks on the object store."""
+        """Names of the sinks on the object store that manifests tell of."""
         return tuple(name for name, (to, _) in self.sinks.items() if isinstance(to, ToFiles))
+
+    @property
+    def lake_tables(self) -> dict[str, LakeShape]:
+        """Iceberg sinks, with the shape of their tables."""
+        found = self.sinks.items()
+        return {name: LakeShape(self.schema_of(name)) for name, (to, _) in found if isinstance(to, ToIceberg)}
+
+    @property
+    def staged_sinks(self) -> tuple[str, ...]:
+        """Names of the sinks whose files the driver shows, for all shards at once."""
+        return tuple(name for name, (to, _) in self.sinks.items() if isinstance(to, ToFiles | ToIceberg))
 
     @property
     def tables(self) -> dict[str, TableShape]:

@@ -110,6 +110,18 @@ def share_left(at: Partitions, last: Partitions, younger: Callable[[float], Part
     return 1.0
 
 
+def count_unread(at: Partitions, first: Partitions, ends: Partitions) -> int:
+    """Count the offsets that the topic has and that are not covered.
+
+    Args:
+        at: where the chain ends.
+        first: earliest offset of each partition.
+        ends: where a reader of committed records ends; what an open transaction holds back cannot be read yet.
+
+    """
+    return sum(max(0, end - max(at.get(partition, 0), first.get(partition, 0))) for partition, end in ends.items())
+
+
 def _unfinished_ranges(head: Head) -> Ranges | None:
     """Ranges that have to be read once more before anything else; None where there are none."""
     due = due_epoch.due(head)
