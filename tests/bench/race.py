@@ -36,7 +36,7 @@ PARTITIONS_MAX = 256
 class Asked(Rounds):
     """The packaged job against Kafka Streams, Flink and plain Spark: rows/s and CPU."""
 
-    records: int = 2_000_000
+    records: Annotated[int, typer.Option()] = 2_000_000
     bytes: Annotated[list[int], typer.Option(help="Sizes of a record.")] = Field(default=[100, 1_000])
     partitions: Annotated[list[int], typer.Option(help="Of the input.")] = Field(default=[4, 32])
     outputs: Annotated[list[str], among(OUTPUTS), typer.Option(help="With accepted rows, or counts alone.")] = Field(

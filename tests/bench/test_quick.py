@@ -34,8 +34,8 @@ def test_help_of_a_case_knows_every_option(
     ("words", "says"),
     [
         (["nope"], "No such command 'nope'"),
-        (["streams", "--record", "5"], "No such option: --record"),
-        (["streams", "--rounds", "0"], "Invalid value for '--rounds'"),
+        (["race", "--record", "5"], "No such option: --record"),
+        (["race", "--rounds", "0"], "Invalid value for '--rounds'"),
         (["dedup", "--arms", "nope"], "--arms: 'nope' is not one of 'catalog', 'dropDuplicatesWithinWatermark'"),
         (["quick", "--only", "catalog"], "--only: 'catalog' is not one of 'semantics'"),
         (["against"], "Missing option '--before'"),

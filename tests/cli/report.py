@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from infra.command_line import run
 from infra.console import Console
 from infra.errors import RefusedError
 from infra.toolchain.prepare import CHECKOUT
+from tests.experiments import kept as experiments
 from tests.harness import report
 from tests.harness.pack.archive import is_packed
 from tests.harness.report import campaign, index, kept, packing
@@ -49,11 +50,11 @@ def page(
     of: Annotated[Path, typer.Argument(metavar="RUN", help="A run, a kept run, or a folder of kept ones.")] = RUNS
     / "latest",
 ) -> None:
-    """The page of a run directory; of a kept run, or of all in a folder, beside it."""
+    """The page of a run directory; of a kept run, or of all in a folder, beside it, and the index of all evidence."""
     if is_packed(of):
         pages: Iterable[Path] = (kept.draw(of),)
     elif kept.is_folder_of_kept(of):
-        pages = kept.draw_all(of)
+        pages = _draw_kept(of)
     else:
         pages = (report.write(of),)
     for one in pages:
@@ -94,9 +95,14 @@ def evidence(
     hidden = list(private(os.environ, CHECKOUT))
     step = Console().step
     results, size = packing.pack(runs, to, hidden, checkout=CHECKOUT, any_verdict=any_verdict, step=step)
-    if to.resolve().parent == EVIDENCE:
-        index.write(EVIDENCE, kept=True)
     typer.echo(f"{results.verdict}: {len(results.parts)} runs, {size / 1e6:.1f} MB\n{to / 'report.html'}")
+
+
+def _draw_kept(folder: Path) -> Iterator[Path]:
+    yield from kept.draw_all(folder)
+    yield from experiments.draw_all(folder)
+    if folder.resolve() == EVIDENCE:
+        yield index.write(folder, kept=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

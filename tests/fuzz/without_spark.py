@@ -12,9 +12,10 @@ from unittest import mock
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from effectively_once import Pipeline, Trial, testing
+from effectively_once import Pipeline, Trial
 from effectively_once.epoch import rows
 from effectively_once.state.lateness import Windows
+from effectively_once.testing import trial
 from tests.fuzz.rows import Row, row_of, table_of
 
 
@@ -87,5 +88,5 @@ def _ms(at: datetime | None) -> int | None:
 @contextmanager
 def plain_trial(pipeline: Pipeline, shards: int) -> Iterator[Trial]:
     """Yield a trial of a pipeline whose records are those of `row_of`."""
-    with mock.patch.object(testing, "rows", _PlainRows):
+    with mock.patch.object(trial, "rows", _PlainRows):
         yield Trial(pipeline, _NoSpark(), shards)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments import kept
 from tests.unit.report.chromium import OVERRIDE, Browser, Tab, browser, program
 from tests.unit.report.golden_page import unfold
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.html"))
 KEPT = Path(__file__).parents[3] / "docs" / "evidence"
-EXPERIMENTS = [KEPT / name / "page.html" for name in ("compare", "two-ways", "reconcile", "optimisations/cluster")]
+EXPERIMENTS = [KEPT / name for name in ("compare", "two-ways", "reconcile", "optimisations/cluster")]
 PAGES = [*GOLDEN, *EXPERIMENTS]
 PHONE, PAPER, TABLET, WINDOW, DESKTOP = 390, 688, 800, 940, 1280
 """Widths in CSS pixels; PAPER is A4 without its margins."""
@@ -65,9 +66,13 @@ def tab(chromium: Browser) -> Iterator[Tab]:
 
 @pytest.fixture
 def page(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return a kept page; a golden one with its style sheet."""
-    kept: Path = request.param
-    return unfold(kept, tmp_path) if kept in GOLDEN else kept
+    """Return the page of a kept experiment, or a golden one with its style sheet."""
+    of: Path = request.param
+    if of in GOLDEN:
+        return unfold(of, tmp_path)
+    page = tmp_path / "page.html"
+    page.write_text(kept.render(of) or "")
+    return page
 
 
 @pytest.mark.parametrize(("width", "dark", "medium"), LOOKS)

@@ -1,0 +1,34 @@
+"""Pages of kept experiments: each is drawn from what the repository holds, and nothing else gets one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from infra.toolchain.prepare import CHECKOUT
+from tests.experiments import kept
+from tests.experiments.run_folder import MANIFEST, PAGE, RESULTS
+
+EVIDENCE = CHECKOUT / "docs" / "evidence"
+NAMES = sorted(
+    str(manifest.parent.relative_to(EVIDENCE))
+    for name in ("compare", "fraud", "optimisations", "reconcile", "two-ways")
+    for manifest in (EVIDENCE / name).rglob(MANIFEST)
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_of_a_kept_experiment_is_drawn_from_its_results(name: str, tmp_path: Path) -> None:
+    for file in (MANIFEST, RESULTS):
+        shutil.copy(EVIDENCE / name / file, tmp_path)
+
+    assert [*kept.draw_all(tmp_path)] == [tmp_path / PAGE]
+    page = (tmp_path / PAGE).read_text()
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert len(page) > 10_000
+
+
+def test_a_run_whose_page_shows_records_gets_none_from_its_results() -> None:
+    assert kept.render(EVIDENCE / "card-ledger") is None
