@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -127,9 +128,11 @@ def test_who_has_read_everything_has_all_of_it_left_and_asks_nobody() -> None:
 class Source:
     """A topic as it answers."""
 
+    topic = "events"
+
     def __init__(self, retention_ms: int = 400, earliest: int = 10) -> None:
         self.retention_ms, self.earliest, self.asked = retention_ms, earliest, 0
-        self.away = False
+        self.away, self.end, self.degraded = False, 100, 0
 
     def topic_settings(self) -> dict[str, str]:
         return {"retention.ms": str(self.retention_ms)}
@@ -141,7 +144,10 @@ class Source:
         return {"0": self.earliest}
 
     def last_offsets(self) -> dict[str, int]:
-        return {"0": 100}
+        return {"0": self.end}
+
+    def count_degraded(self) -> int:
+        return self.degraded
 
     def offsets_since(self, time_ms: int) -> dict[str, int]:
         """One record a ms: that of offset n came at n; nothing is younger than offset 99."""
@@ -174,6 +180,38 @@ def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_re
 ) -> None:
     """Retention is 80 ms and now is 110: older than 20, 40 and 60 ms are the offsets below 90, 70 and 50."""
     assert looked(Source(80), at) == (share, 0.08)
+
+
+def test_a_look_tells_what_is_unread_since_when_and_whether_a_copy_is_missing() -> None:
+    source, metrics, now = Source(earliest=0), Metrics("uc"), 40_000.0
+    at = {"0": 90}
+    given: Any = source
+    watch = InputWatch(given, metrics, lambda: at, clock=lambda: now)
+
+    def tell() -> list[float | None]:
+        by_partition = {"pipeline": "uc", "topic": "events", "partition": "0"}
+        labels = {"unread_records": by_partition, "unread_seconds": by_partition}
+        names = ("unread_records", "unread_seconds", "input_degraded_partitions")
+        return [
+            metrics.registry.get_sample_value(f"effectively_once_{name}", labels.get(name, {"pipeline": "uc"}))
+            for name in names
+        ]
+
+    def seen_at() -> float | None:
+        return metrics.registry.get_sample_value("effectively_once_input_seen_timestamp_seconds", {"pipeline": "uc"})
+
+    assert seen_at() == 0
+    # Of the topic it is known by then that offset 90 came at 90 ms, and 100 has not come: asked 30 and 60 s back.
+    watch.look()
+    assert tell() == [10, pytest.approx(30, abs=3), 0]
+    assert seen_at() == pytest.approx(time.time(), abs=60)
+    now, source.end, at, source.degraded = 70_000.0, 160, {"0": 130}, 2
+    watch.look()
+    assert tell() == [30, 15, 2]
+    now, at, source.away = 100_000.0, {"0": 160}, True
+    with pytest.raises(UnreachableError):
+        watch.look()
+    assert tell() == [30, 15, 2], "a broker that is away leaves what it said before"
 
 
 def test_without_a_retention_only_what_is_lost_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Looks how near the topic's retention is to what the chain has not covered, whatever the driver is at."""
+"""Looks at the input, whatever the driver is at: what is unread, how old that is, how near the retention is to it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 import structlog
 
 from effectively_once.driver.metrics import Metrics
+from effectively_once.driver.past_ends import PastEnds
 from effectively_once.errors import PipelineError
 from effectively_once.sources.kafka import RETENTION_MS, KafkaSource
 from effectively_once.sources.retained import Partitions, share_left
@@ -38,6 +39,8 @@ class InputWatch:
     ) -> None:
         self._source, self._metrics, self._at, self._clock = source, metrics, at, clock
         self._retention_ms: int | None = None
+        self._past = PastEnds()
+        self._looked_back = False
 
     def start(self, stopping: threading.Event) -> None:
         """Look in a thread of its own until `stopping` is set: a broker that is away must not keep anybody else."""
@@ -56,6 +59,16 @@ class InputWatch:
 
         share = 0.0 if lost else 1.0 if retention_ms < 0 else share_left(at, last, younger)
         self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000)
+        self._show_unread({p: max(at.get(p, 0), first.get(p, 0)) for p in last}, last)
+
+    def _show_unread(self, at: Partitions, last: Partitions) -> None:
+        self._past.note(self._clock(), last)
+        if not self._looked_back:
+            self._past.look_back(at, lambda time_ms: self._source.offsets_since(int(time_ms)))
+            self._looked_back = True
+        self._past.forget(at)
+        unread = {p: (max(0, end - at[p]), self._past.find_age_s(p, at[p])) for p, end in last.items()}
+        self._metrics.show_unread(self._source.topic, unread, self._source.count_degraded())
 
     def _run(self, stopping: threading.Event) -> None:
         while True:
