@@ -67,8 +67,8 @@ bundle: ## events, objects and logs in one archive, without secrets
 ##@ Work on it
 tools: ## find or build what deploys to a cluster of yours, nothing else [ALL=1 every tool]
 	@$(CLI) tools $(if $(ALL),--all)
-images: ## build the container images, one more for a wheel of yours [WHEEL= PUSH=registry/path/ ARCH=]
-	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
+images: ## build the container images, one more for a wheel of yours, or for what watches [WHEEL= PUSH=registry/path/ ARCH= MONITORING=1]
+	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH) $(if $(MONITORING),--monitoring)
 schema: ## write what is made from the source: the charts' schemas, the page of refusals
 	@$(CLI) schema
 docs: ## the documentation as a site below build/site; links and form are checked [ARGS=--form]

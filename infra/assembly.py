@@ -2,7 +2,8 @@
 
 Order: namespaces -> object store -> Kafka -> result store -> Spark operator -> pipelines -> history server. What does
 not need each other is made at the same time: object store, Kafka, result store and operator wait for the namespaces
-and passwords only, a pipeline waits for what it uses, the history server for the bucket that the pipelines make.
+and passwords only, a pipeline and what watches wait for what they use, the history server for the bucket that the
+pipelines make.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from infra.components import (
     history_server,
     kafka,
     kafka_security,
+    monitoring,
     network,
     object_security,
     object_store,
@@ -46,6 +48,7 @@ def check(settings: Settings, environment: Mapping[str, str]) -> None:
         "result_store": lambda: result_store.values(settings),
         "spark_operator": lambda: spark_operator.values(settings),
         "history_server": lambda: history_server.values(settings),
+        "monitoring": lambda: monitoring.values(settings),
     }
     wrong: list[str] = []
     for where, make in parts.items():
@@ -126,5 +129,7 @@ def build(
         for one in settings.pipelines.values()
     ]
     history = history_server.HistoryServer(settings, [*needed, *pipelines], opts)
-    network.DefaultDeny(settings, names(settings), brought, [*needed, results, *pipelines, history], opts)
+    # Before the pipelines: what keeps one from starting is told.
+    watch = monitoring.Monitoring(settings, needed, opts)
+    network.DefaultDeny(settings, names(settings), brought, [*needed, results, *pipelines, history, watch], opts)
     return platform(settings)

@@ -37,11 +37,14 @@ def values(settings: Settings) -> MinioValues | None:
         api=Exposure(**exposure(settings, "object_store")), console=Exposure(**exposure(settings, "console"))
     )
     history = Pods(namespace=settings.namespace, labels={"app.kubernetes.io/name": "history-server"})
-    readers = (history,) if settings.history_server.enabled else ()
+    readers = [history] if settings.history_server.enabled else []
+    if settings.monitoring.enabled:
+        readers += network.watchers(settings)
     return MinioValues(
         **common(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
         security=object_security.values(settings),
+        metrics=settings.monitoring.enabled,
         external=external,
         storage=storage(settings, store.storage_size),
         network_policies=ObjectPolicies(

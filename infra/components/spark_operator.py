@@ -16,6 +16,7 @@ from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
 
 CRDS_VARIABLE: Final = "EFFECTIVELY_ONCE_CRDS"
+METRICS_PORT: Final = 8080
 
 
 def values(settings: Settings) -> SparkOperatorValues | None:
@@ -28,7 +29,10 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         namespaces=(settings.pipelines_namespace, *operator.other_namespaces),
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
-        network_policies=OperatorPolicies(**network.names(settings), api_server=network.api_server(settings)),
+        metrics_port=METRICS_PORT if settings.monitoring.enabled else 0,
+        network_policies=OperatorPolicies(
+            **network.names(settings), api_server=network.api_server(settings), watchers=network.watchers(settings)
+        ),
         **drop_none(resources=resources(operator.resources)),
     )
 

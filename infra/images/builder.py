@@ -33,12 +33,16 @@ class Builder:
     console: Console
     prefix: str = ""
     arch: str = go_tools.machine_arch()
+    monitoring: bool = False
+    """Whether to build what watches, too."""
     _contents: dict[str, str] = field(default_factory=dict, init=False)
     _tags: dict[str, str] = field(default_factory=dict, init=False)
 
     def build_all(self) -> dict[str, str]:
         """Build what a deployment needs, images with users' wheels among it; references by name."""
         built = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
+        if self.monitoring:
+            built.append(catalogue.monitoring(self.cache, self.arch))
         for image in built:
             self._ensure(image)
         return {image.name: self._tags[image.name] for image in built if catalogue.published(image.name)}

@@ -17,6 +17,7 @@ class Images(Section):
     """Whole references of our images.
 
     Attributes:
+        monitoring: of what watches; needed where that is enabled, and built then alone.
         jobs: images with a wheel of yours more, by its name; as a key of `images` it is `job-<name>`.
     """
 
@@ -27,6 +28,7 @@ class Images(Section):
     kafka: Annotated[str, Field(pattern=r"^\S+$")]
     minio: Annotated[str, Field(pattern=r"^\S+$")]
     postgres: Annotated[str, Field(pattern=r"^\S+$")]
+    monitoring: Annotated[str, Field(pattern=r"^\S+$")] | None = None
     jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
 
     def references(self) -> dict[str, str]:

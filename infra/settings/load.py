@@ -161,6 +161,8 @@ def _missing(settings: Settings) -> Iterator[str]:
         yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
     if settings.kafka.users and not settings.security.kafka:
         yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
+    if settings.monitoring.enabled and not settings.monitoring.operator_objects and not settings.images.monitoring:
+        yield "monitoring.enabled: no image of it is known; `make images MONITORING=1` builds it"
     if security is not None and settings.kafka.external is None:
         yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
     for name, one in settings.pipelines.items():

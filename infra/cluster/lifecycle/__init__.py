@@ -30,6 +30,8 @@ from infra.toolchain.programs import DEPLOYING, EVERY, find_programs
 
 NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
 BROKERS = {"brokers": 3}
+WATCHED: frozenset[str] = frozenset()
+"""Profiles with Prometheus and Alertmanager, whose image is built for them alone."""
 """Of profiles that have more than one."""
 
 
@@ -66,7 +68,7 @@ class Lifecycle:
         self.tools()
         engine = engines.ensure(self.state, self.console)
         needs.require_room(engine, self.state)
-        builder = Builder(engine, self.cache, toolchain, self.console)
+        builder = Builder(engine, self.cache, toolchain, self.console, monitoring=profile in WATCHED)
         references = self.images(builder)
         kind = self.kind(engine)
         self._cluster(kind, builder, NODES[profile], BROKERS.get(profile, 1))
@@ -100,16 +102,20 @@ class Lifecycle:
         write_references(path, references)
         return references
 
-    def show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
-        """Build the images, with a prefix to `push` to push them, and print their sizes. Raises BusyError as `up`."""
-        with exclusive(self.state, "make images"):
-            self._show_images(toolchain, push, arch)
+    def show_images(self, toolchain: Toolchain, push: str, arch: str, *, monitoring: bool = False) -> None:
+        """Build the images, with that of what watches if asked to, and print their sizes. Raises BusyError as `up`.
 
-    def _show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
+        With a prefix to `push` they are pushed.
+        """
+        with exclusive(self.state, "make images"):
+            self._show_images(toolchain, push, arch, monitoring)
+
+    def _show_images(self, toolchain: Toolchain, push: str, arch: str, monitoring: bool) -> None:
         self.tools(DEPLOYING)
         engine = engines.ensure(self.state, self.console)
         prefix = push if not push or push.endswith("/") else f"{push}/"
-        builder = Builder(engine, self.cache, toolchain, self.console, prefix, arch or machine_arch())
+        arch = arch or machine_arch()
+        builder = Builder(engine, self.cache, toolchain, self.console, prefix, arch, monitoring)
         references = self.images(builder, push=bool(push))
         for name, size in builder.sizes(references).items():
             self.console.say(f"  {size / 2**20:6.0f} MiB  {references[name]}")
