@@ -37,9 +37,9 @@ def values(settings: Settings) -> MinioValues | None:
         api=Exposure(**exposure(settings, "object_store")), console=Exposure(**exposure(settings, "console"))
     )
     history = Pods(namespace=settings.namespace, labels={"app.kubernetes.io/name": "history-server"})
-    readers = [history] if settings.history_server.enabled else []
-    if settings.monitoring.enabled:
-        readers += network.watchers(settings)
+    readers = (history,) if settings.history_server.enabled else ()
+    clients = network.clients(settings, store.clients, *readers)
+    clients += tuple(one for one in network.watchers(settings) if one not in clients)
     return MinioValues(
         **common(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
@@ -47,9 +47,7 @@ def values(settings: Settings) -> MinioValues | None:
         metrics=settings.monitoring.enabled,
         external=external,
         storage=storage(settings, store.storage_size),
-        network_policies=ObjectPolicies(
-            **network.names(settings), clients=network.clients(settings, store.clients, *readers)
-        ),
+        network_policies=ObjectPolicies(**network.names(settings), clients=clients),
         **drop_none(resources=resources(store.resources)),
     )
 
