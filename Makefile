@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint docs test planted fuzz mutants tampered bench test-core test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images sbom schema lint docs test planted fuzz mutants tampered bench test-core test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -69,6 +69,8 @@ tools: ## find or build what deploys to a cluster of yours, nothing else [ALL=1 
 	@$(CLI) tools $(if $(ALL),--all)
 images: ## build the container images, one more for a wheel of yours, or for what watches [WHEEL= PUSH=registry/path/ ARCH= MONITORING=1]
 	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH) $(if $(MONITORING),--monitoring)
+sbom: ## what is in the images, a CycloneDX file each below build/sbom; builds those that are not there [IMAGE= ARCH=]
+	@$(CLI) sbom $(call option,image,IMAGE) $(call option,arch,ARCH)
 schema: ## write what is made from the source: the charts' schemas, the page of refusals
 	@$(CLI) schema
 docs: ## the documentation as a site below build/site; links and form are checked [ARGS=--form]
@@ -85,13 +87,13 @@ mutants: ## mechanical mutants of the core: 90 % of each module have to be kille
 	@$(CLI) mutants $(ARGS)
 tampered: ## 10,000 alterations of a run's evidence, one at a time: the judge has to catch each; a matrix [ARGS="--only sent.jsonl"]
 	@$(CLI) tampered $(ARGS)
-bench: ## speed, as ratios of one run [CASE=quick|semantics|against|streams|dedup|checkpoint|restart|state|held|optimisations|flat|catalog ARGS=]
+bench: ## speed, as ratios of one run [CASE=quick|semantics|against|race|dedup|checkpoint|restart|state|held|optimisations|flat|catalog ARGS=]
 	@$(CLI) bench $(call option,case,CASE) $(ARGS)
 test-core: ## and what guards the protocol: servers, sinks, crash points; CI plays it
 	@$(CLI) test --extent core $(ARGS)
 test-all: ## and all else that needs no cluster, the slow suites too
 	@$(CLI) test --extent all $(ARGS)
-lock: ## write requirements.lock anew from requirements.in; images get Debian's packages of today
+lock: ## write anew what pins packages and jars (requirements.lock, jars.lock); images get Debian's packages of today
 	@$(CLI) lock
 
 help:

@@ -15,7 +15,7 @@ sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(
 
 from infra import assembly, settings  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
-from infra.components import admission, shape, target  # noqa: E402
+from infra.components import admission, priority_classes, shape, target  # noqa: E402
 from infra.components.namespaces import find_brought, open_doors  # noqa: E402
 from infra.operate import update  # noqa: E402
 from infra.operate.pulling import pods_of, watch  # noqa: E402
@@ -33,13 +33,14 @@ def main() -> None:
     try:
         wanted = settings.read()
         context = target.choose(wanted, os.environ)
-        assembly.check(wanted, os.environ)
+        assembly.check(wanted)
         provider = target.provider(context)
         kubeconfig = target.kubeconfig_path(os.environ)
         cluster = Api(kubeconfig, context)
         shape.require_same(wanted, cluster.find)
         theirs = find_brought(wanted, cluster.find)
-        for line in open_doors(theirs):
+        wanted, classless = priority_classes.resolve(wanted, cluster.find, cluster.may)
+        for line in (*classless, *open_doors(theirs)):
             pulumi.log.warn(line)
         if not (policies := admission.supported(cluster.find)):
             pulumi.log.warn(admission.MISSING)
@@ -54,7 +55,7 @@ def main() -> None:
                 raise pulumi.RunError(str(error)) from None
             pulumi.log.info(f"pipeline {pipeline}: {known}")
 
-        build = partial(assembly.build, wanted, provider, os.environ, theirs, policies=policies)
+        build = partial(assembly.build, wanted, provider, theirs, policies=policies)
         pulumi.export("platform", build(None if dry else works))
         if not dry:
             # Until this process ends: that is when every resource is ready, or given up.

@@ -18,7 +18,10 @@ from pydantic import ValidationError
 
 from infra.components import (
     admission,
+    authority,
     clients,
+    crds,
+    data_plane,
     history_server,
     kafka,
     kafka_security,
@@ -26,6 +29,8 @@ from infra.components import (
     network,
     object_security,
     object_store,
+    priority_classes,
+    result_security,
     result_store,
     spark_operator,
     spark_secrets,
@@ -36,12 +41,11 @@ from infra.components.namespaces import Namespaces, names
 from infra.settings import Settings, SettingsError, explain
 
 
-def check(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Make the values of every chart and find the CRDs, so that nothing is created when one of them is impossible.
+def check(settings: Settings) -> None:
+    """Make the values of every chart and look at the CRDs, so that nothing is created when one of them is impossible.
 
     Raises SettingsError with one line per wrong value.
     """
-    spark_operator.crd_files(settings, environment)
     parts: dict[str, Callable[[], object]] = {
         "kafka": lambda: kafka.values(settings),
         "object_store": lambda: object_store.values(settings),
@@ -56,6 +60,8 @@ def check(settings: Settings, environment: Mapping[str, str]) -> None:
     if not wrong:  # pipelines ask where broker and store are
         for name, pipeline in settings.pipelines.items():
             wrong += _errors(f"pipelines.{name}", partial(streaming_pipeline.values, settings, pipeline))
+        wrong += admission.wrong_secrets(settings)
+    wrong += crds.find_wrong(settings)
     if wrong:
         raise SettingsError(wrong)
 
@@ -95,7 +101,6 @@ def platform(settings: Settings) -> dict[str, Any]:
 def build(
     settings: Settings,
     provider: pulumi.ProviderResource,
-    environment: Mapping[str, str],
     brought: Mapping[str, str | None],
     works: Callable[[str], None] | None = None,
     *,
@@ -107,23 +112,25 @@ def build(
     `works` waits until the pipeline of a name does; without it one that runs will do. `policies`: the cluster knows
     ValidatingAdmissionPolicies.
     """
-    crds = spark_operator.crd_files(settings, environment)
     opts = pulumi.ResourceOptions(providers={"kubernetes": provider})
     namespaces = Namespaces(settings, brought, opts)
     if policies:
         admission.Admission(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
-    ready: list[pulumi.Resource] = [namespaces, credentials, clients.Clients(settings, [namespaces], opts)]
+    classes = priority_classes.PriorityClasses(settings, opts)
+    ready: list[pulumi.Resource] = [namespaces, classes, credentials]
+    ready.append(clients.Clients(settings, [namespaces], opts))
     ready.append(spark_secrets.SparkSecrets(settings, credentials.root, [namespaces], opts))
-    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, [namespaces], opts))
+    signs = authority.Authority(settings, [namespaces], opts)
+    ready.append(kafka_security.KafkaSecurity(settings, credentials.root, signs, [namespaces], opts))
+    ready.append(result_security.ResultSecurity(settings, credentials.root, signs, [namespaces], opts))
     ready.append(object_security.ObjectSecurity(settings, credentials.root, [namespaces], opts))
-    needed: list[pulumi.Resource] = [
-        *ready,
-        object_store.ObjectStore(settings, ready, opts),
-        kafka.Kafka(settings, ready, opts),
-        spark_operator.SparkOperator(settings, crds, [namespaces], opts),
-    ]
+    store, broker = object_store.ObjectStore(settings, ready, opts), kafka.Kafka(settings, ready, opts)
+    operator = spark_operator.SparkOperator(settings, [namespaces, classes], opts)
+    needed: list[pulumi.Resource] = [*ready, store, broker, operator]
     results = result_store.ResultStore(settings, ready, opts)
+    if policies:
+        data_plane.DataPlane(settings, [store, broker, results], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()

@@ -158,6 +158,8 @@ def main(arguments: list[str]) -> NoReturn:
     env = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     env["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
     env["PATH"] = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
+    # uv, which makes other environments, brings certificates of its own; a company's lie with the machine's.
+    env.setdefault("UV_SYSTEM_CERTS", "1")
     os.execve(python, [str(python), "-m", "tests.cli", *arguments], env)  # noqa: S606 - no shell is meant
 
 

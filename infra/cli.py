@@ -53,7 +53,8 @@ def tools(
     else:
         programs.find_programs(cache, console, needed=programs.DEPLOYING)
     with console.step("custom resource definitions"):
-        resource_definitions(cache)
+        definitions = resource_definitions(cache)
+    console.say(f"  {definitions}; `pulumi config set --path spark_operator.crds FOLDER` names them to a stack")
 
 
 @app.command()
@@ -100,12 +101,10 @@ def images(
     *,
     monitoring: Annotated[bool, typer.Option(help="That of Prometheus and Alertmanager too.")] = False,
 ) -> None:
-    """Build the container images and print their sizes; with PUSH, push them to your registry."""
-    from infra.images.packages import PLATFORM  # noqa: PLC0415
+    """Build the container images and print their sizes; with PUSH, push them to your registry and print digests."""
     from infra.images.wheels import keep  # noqa: PLC0415
 
-    if arch and arch not in PLATFORM:
-        raise RefusedError(f"{arch!r} is not one of {', '.join(map(repr, PLATFORM))} (ARCH=)")
+    _require_arch(arch)
     console = default_console()
     lifecycle = _lifecycle(console)
     if wheel is not None:
@@ -113,6 +112,21 @@ def images(
         name = keep(cache, build_wheel(cache, wheel).path if wheel.is_dir() else wheel).name
         console.say(f"  {name} gets an image; `pulumi config set --path pipelines.NAME.wheel {name}` has it run")
     lifecycle.show_images(prepare(console), push, arch, monitoring=monitoring)
+
+
+@app.command()
+def sbom(
+    image: Annotated[str, typer.Option(help="One of the published images; each when left out.")] = "",
+    arch: Annotated[str, typer.Option(help="amd64 or arm64; this machine's when left out.")] = "",
+) -> None:
+    """Write what is in the container images, a CycloneDX file each; builds those that are not there."""
+    from infra.images.catalogue import list_published  # noqa: PLC0415
+
+    _require_arch(arch)
+    if image and image not in (known := list_published(Cache(cache_root()))):
+        raise RefusedError(f"{image!r} is not one of {', '.join(map(repr, known))} (IMAGE=)")
+    console = default_console()
+    _lifecycle(console).write_sboms(prepare(console), image, arch)
 
 
 @app.command()
@@ -161,6 +175,13 @@ def schema() -> None:
     from infra.values.__main__ import main as generate  # noqa: PLC0415
 
     raise typer.Exit(generate([]) or refusals.main())
+
+
+def _require_arch(arch: str) -> None:
+    from infra.images.packages import PLATFORM  # noqa: PLC0415
+
+    if arch and arch not in PLATFORM:
+        raise RefusedError(f"{arch!r} is not one of {', '.join(map(repr, PLATFORM))} (ARCH=)")
 
 
 def _lifecycle(console: Any) -> Any:
@@ -220,8 +241,9 @@ def docs(*, form: Annotated[bool, typer.Option(help="Bring the pages into their 
 
 @app.command()
 def lock() -> None:
-    """Write requirements.lock anew from requirements.in, those of images and docs, and the day of Debian's packages."""
+    """Write anew: requirements.lock, those of images and docs, every jars.lock, the day of Debian's packages."""
     from infra.images import rootfs  # noqa: PLC0415
+    from infra.toolchain import jars  # noqa: PLC0415
 
     common, images = "pip compile --quiet --generate-hashes --python-version 3.11", "images/deps/requirements"
     pages = f"{common} --universal --no-annotate docs/requirements.in --output-file docs/requirements.lock"
@@ -236,6 +258,8 @@ def lock() -> None:
             done = run_tool("uv", *theirs.split(), "make lock")
         if done.returncode == 0:
             done = run_tool("uv", *pages.split(), "--custom-compile-command", "make lock")
+        if done.returncode == 0:
+            jars.write_locks(Cache(cache_root()), CHECKOUT)
     if done.returncode == 0:
         rootfs.renew()
     raise typer.Exit(done.returncode)

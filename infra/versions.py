@@ -41,6 +41,7 @@ KIND: Final = "0.33.0"
 LOCAL_PATH_PROVISIONER: Final = "0.0.30"
 PAUSE: Final = "3.10.1"  # the name kubeadm gives the sandbox image; the program in it is ours
 SPARK_OPERATOR: Final = "2.5.2"
+SPARK_OPERATOR_CRDS: Final = f"# Made from Spark operator {SPARK_OPERATOR}"  # first line of its definitions
 HELM: Final = "4.3.1"  # renders the charts in tests; a deployment does not need it
 
 # What watches a deployment (infra/toolchain/wrappers/*/go.mod)

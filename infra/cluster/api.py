@@ -1,4 +1,4 @@
-"""The API of a cluster, read only: objects and logs by path, every request with a time-out."""
+"""The API of a cluster: objects and logs by path, every request with a time-out. Nothing is changed through it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from infra.errors import UserError
 
 CONNECT_S = 5.0
 READ_S = 20.0
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 SILENCE_S = 300.0
 """After this much silence a followed log is asked for again: a connection that died tells nobody."""
 
@@ -89,7 +90,17 @@ class Api:
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
         """The JSON object at `path`. Raises ApiError, UnreachableError."""
-        body = self._body(path, query)
+        return self._parse(self._body(path, query), path)
+
+    def may(self, verb: str, group: str, resource: str) -> bool:
+        """Whether we may do this to every object of a cluster-wide resource. Raises ApiError, UnreachableError."""
+        asked = {"resourceAttributes": {"verb": verb, "group": group, "resource": resource}}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
+        answer = self._parse(self._body(REVIEWS, {}, review), REVIEWS)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    @staticmethod
+    def _parse(body: bytes, path: str) -> dict[str, Any]:
         try:
             found = json.loads(body)
         except ValueError as error:
@@ -115,8 +126,8 @@ class Api:
         """The text at `path` as it grows. Raises ApiError, UnreachableError."""
         return _Stream(self._open(path, query, SILENCE_S))
 
-    def _body(self, path: str, query: dict[str, str]) -> bytes:
-        answer = self._open(path, query, READ_S)
+    def _body(self, path: str, query: dict[str, str], given: dict[str, Any] | None = None) -> bytes:
+        answer = self._open(path, query, READ_S, given)
         try:
             return bytes(answer.data)
         except urllib3.exceptions.HTTPError as error:
@@ -124,16 +135,22 @@ class Api:
         finally:
             answer.release_conn()
 
-    def _open(self, path: str, query: dict[str, str], read_s: float) -> Any:
-        method, url, headers, *_ = self._client.param_serialize(
-            "GET",
+    def _open(self, path: str, query: dict[str, str], read_s: float, given: dict[str, Any] | None = None) -> Any:
+        """Ask for `path`; what is `given` is handed to it, for an answer that the cluster does not keep."""
+        method, url, headers, body, _ = self._client.param_serialize(
+            "POST" if given else "GET",
             path,
             query_params=list(query.items()),
-            header_params={"Accept": "application/json, */*"},
+            header_params={
+                "Accept": "application/json, */*",
+                **({"Content-Type": "application/json"} if given else {}),
+            },
+            body=given,
             auth_settings=["BearerToken"],
         )
+        limits = (CONNECT_S, read_s)
         try:
-            answer = self._client.call_api(method, url, headers, _request_timeout=(CONNECT_S, read_s)).response
+            answer = self._client.call_api(method, url, headers, body, _request_timeout=limits).response
             if answer.status >= 400:
                 raise ApiError(answer.status, _message(bytes(answer.data)), path)
         except (urllib3.exceptions.HTTPError, OSError) as error:

@@ -57,7 +57,7 @@ class Stack:
         return f"{PROJECT}/{self.name}" in self.state.stacks()
 
     def select(self, profile: str) -> None:
-        """Make the stack if it is not there, give this checkout its settings file, and set the profile."""
+        """Make the stack if it is not there, give this checkout its settings file, set the profile and the CRDs."""
         if not self.exists():
             self.config_file.unlink(missing_ok=True)
             # Another stack may be the one that the user has selected here.
@@ -66,6 +66,8 @@ class Stack:
             # Another checkout made it: its salt is needed to read the state.
             shutil.copyfile(self._kept_file(), self.config_file)
         self.run("config", "set", "--stack", self.name, "effectively-once:profile", profile)
+        crds = ("effectively-once:spark_operator.crds", str(self.state.resource_definitions))
+        self.run("config", "set", "--stack", self.name, "--path", *crds)
         shutil.copyfile(self.config_file, self._kept_file())
 
     def up(self, console: Console) -> None:

@@ -72,7 +72,7 @@ class StateDirectory:
 
     @property
     def pushed_images(self) -> Path:
-        """The same of images that were pushed to a registry; this machine's cluster runs its own."""
+        """The same, with digests, of images that were pushed to a registry; this machine's cluster runs its own."""
         return self.root / "images-pushed.json"
 
     @property
@@ -137,7 +137,6 @@ class StateDirectory:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_STACK": STACK,
             "EFFECTIVELY_ONCE_IMAGES": str(self.images),
-            "EFFECTIVELY_ONCE_CRDS": str(self.resource_definitions),
         }
         return {**env, **({"DOCKER_HOST": docker_host} if docker_host else {})}
 

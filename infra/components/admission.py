@@ -7,12 +7,13 @@ Secret of it mounted, and end the pods of every pipeline (docs/adr/0064).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
-from infra.components.clients import DATABASE_CA, KAFKA_SUFFIX, OBJECT_STORE_CA
+from infra.components.clients import DATABASE_CA, DATABASE_SUFFIX, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.object_security import SUFFIX as OBJECT_STORE_SUFFIX
 from infra.components.release import FORCE, labels
@@ -28,9 +29,9 @@ MISSING: Final = (
 )
 PIPELINE: Final = "effectively-once/pipeline"
 SHARED: Final = (OBJECT_STORE, DATABASE, OBJECT_STORE_CA, DATABASE_CA)
-SUFFIXES: Final = ("-environment", KAFKA_SUFFIX, OBJECT_STORE_SUFFIX, SPARK_SUFFIX)
+SUFFIXES: Final = ("-environment", KAFKA_SUFFIX, DATABASE_SUFFIX, OBJECT_STORE_SUFFIX, SPARK_SUFFIX)
 OWN: Final = ", ".join(f"variables.pipeline + {suffix!r}" for suffix in SUFFIXES)
-"""Secrets that every driver may use, and those of one pipeline."""
+"""Secrets that every driver may use, and those that the program makes for one pipeline."""
 _OWN: Final = f"has(o.metadata.labels) && o.metadata.labels[?'{PIPELINE}'].orValue('') == variables.pipeline"
 
 
@@ -43,6 +44,29 @@ def supported(find: Find) -> bool:
 def name(settings: Settings) -> str:
     """Return the policy's name; it is of the whole cluster, which stacks share."""
     return f"{settings.namespace}-drivers"
+
+
+def wrong_secrets(settings: Settings) -> Iterator[str]:
+    """Yield a line per variable of a Secret that the program makes: its content, and who may use it, are not theirs."""
+    users = (one.replace("_", "-") for one in settings.kafka.users)
+    names = [*map(kubernetes_name, settings.pipelines.values()), *users]
+    ours = {*SHARED, *(f"{name}{suffix}" for name in names for suffix in SUFFIXES)}
+    for name, one in settings.pipelines.items():
+        for variable, entry in one.secrets.items():
+            if entry.secret in ours:
+                where = f"pipelines.{name}.secrets.{variable}"
+                yield f"{where}: Secret {entry.secret!r} is this program's own; name one that your tools make"
+
+
+def _secrets(settings: Settings) -> str:
+    """Return the expression for the Secrets that a driver may use."""
+    given = {
+        kubernetes_name(one): sorted({entry.secret for entry in one.secrets.values()})
+        for one in settings.pipelines.values()
+        if one.secrets
+    }
+    named = f" + {json.dumps(given)}[?variables.pipeline].orValue([])" if given else ""
+    return f"[{', '.join(map(repr, SHARED))}] + [{OWN}]{named}"
 
 
 def policy(settings: Settings) -> dict[str, Any]:
@@ -64,7 +88,7 @@ def policy(settings: Settings) -> dict[str, Any]:
         "matchConditions": [{"name": "a-driver", "expression": f"request.userInfo.username in {json.dumps(drivers)}"}],
         "variables": [
             {"name": "pipeline", "expression": "request.userInfo.username.split(':')[3]"},
-            {"name": "secrets", "expression": f"[{', '.join(map(repr, SHARED))}] + [{OWN}]"},
+            {"name": "secrets", "expression": _secrets(settings)},
             {
                 "name": "containers",
                 "expression": "object == null ? [] : object.spec.containers + object.spec.?initContainers.orValue([])",

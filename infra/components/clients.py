@@ -10,6 +10,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
 from infra.components.credentials import pick
+from infra.components.derived import version
 from infra.components.release import FORCE, labels
 from infra.settings import Pipeline, Settings
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client, WebIdentity
@@ -17,6 +18,7 @@ from infra.values.clients import DatabaseClient, KafkaClient, S3Client, WebIdent
 OBJECT_STORE_CA: Final = "object-store-certificates"
 DATABASE_CA: Final = "result-store-certificates"
 KAFKA_SUFFIX: Final = "-kafka"
+DATABASE_SUFFIX: Final = "-result-store"
 """Behind a pipeline's name: the Secret with its login."""
 CA: Final = "ca.crt"
 _MODULES: Final = {"PLAIN": "plain.PlainLoginModule"}
@@ -26,9 +28,8 @@ def kafka(settings: Settings, name: str) -> KafkaClient:
     """Return how the pipeline of that name speaks to the broker."""
     security = settings.kafka.security
     if settings.security.kafka:
-        number = f"{settings.security.authority}-{settings.security.rotation}"
         secret = f"{name}{KAFKA_SUFFIX}"
-        return KafkaClient(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", secret=secret, version=number)
+        return KafkaClient(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", secret=secret, version=version(settings))
     if security is None:
         return KafkaClient()
     return KafkaClient(
@@ -53,9 +54,12 @@ def object_store(settings: Settings) -> S3Client:
     )
 
 
-def database(settings: Settings, pipeline: Pipeline) -> DatabaseClient:
+def database(settings: Settings, pipeline: Pipeline, name: str) -> DatabaseClient:
     """Return how a pipeline speaks to the database; nothing where it has no tables."""
     external = settings.result_store.external
+    if pipeline.result_store and settings.security.result_store:
+        secret = f"{name}{DATABASE_SUFFIX}"
+        return DatabaseClient(mode="verify-full", certificates=secret, version=version(settings))
     if external is None or not pipeline.result_store:
         return DatabaseClient()
     return DatabaseClient(mode=external.ssl_mode, certificates=DATABASE_CA if external.ca_secret else None)

@@ -27,7 +27,7 @@ PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
 def derives(settings: Settings) -> bool:
     """Return whether other secrets are derived from one that is drawn."""
     security = settings.security
-    return security.spark or security.kafka or security.object_store
+    return security.spark or security.kafka or security.object_store or security.result_store
 
 
 class Credentials(pulumi.ComponentResource):
@@ -62,7 +62,7 @@ class Credentials(pulumi.ComponentResource):
         made = None
         if made_store:
             made = self._make(RESULT_STORE, "postgres", {"username": USER.replace("-", "_")}, "password")
-        if any(pipeline.result_store for pipeline in settings.pipelines.values()):
+        if any(pipeline.result_store for pipeline in settings.pipelines.values()) and not security.result_store:
             brought = settings.result_store.external
             owner = made or self._existing("result-store-external", brought.credentials_secret if brought else "")
             login = {"PGUSER": "username", "PGPASSWORD": "password"}

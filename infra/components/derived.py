@@ -8,9 +8,15 @@ import hmac
 from typing import Final
 
 from infra.components.credentials import PASSWORD_BYTES
+from infra.settings import Settings
 
 KEY: Final = "root"
 """Of the Secret's data."""
+
+
+def version(settings: Settings) -> str:
+    """Return what differs when certificates or passwords do; the names of their Secrets end with it."""
+    return f"{settings.security.authority}-{settings.security.rotation}"
 
 
 def derive(root: str, purpose: str, rotation: int) -> str:

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
 from infra.components import kafka_security, network
-from infra.components.release import FORCE, common, drop_none, exposure, labels, release, resources, storage
+from infra.components.release import FORCE, data_server, drop_none, exposure, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
 from infra.values.network import Egress, KafkaPolicies, anywhere, broker
@@ -32,9 +32,10 @@ def values(settings: Settings) -> KafkaValues | None:
     if kafka.external is not None:
         return None
     return KafkaValues(
-        **common(settings, settings.images.kafka),
+        **data_server(settings, settings.images.kafka),
         nodes=kafka.nodes,
         controllers=kafka.controllers,
+        spread=settings.scheduling.spread,
         external=External(**exposure(settings, "kafka")),
         security=kafka_security.values(settings),
         storage=storage(settings, kafka.storage_size),

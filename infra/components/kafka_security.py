@@ -1,8 +1,7 @@
-"""Who Kafka's nodes and users are: certificates by an authority of the platform's own, passwords, and rights."""
+"""Who Kafka's nodes and users are: certificates by the platform's authority, passwords, and rights."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -11,27 +10,23 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.certificates import Certificate, make_authority, sign
+from infra.certificates import Certificate, sign
+from infra.components.authority import Authority
 from infra.components.clients import CA, KAFKA_SUFFIX, encode, login
-from infra.components.derived import KEY, derive
+from infra.components.derived import KEY, derive, version
 from infra.components.release import FORCE, labels
 from infra.settings import Pipeline, Settings
 from infra.settings.exposure import resolve_exposure
 from infra.settings.kafka import KafkaUser
 from infra.values.kafka import Right, Security
 
-NODES, ADMIN, USERS, AUTHORITY = "kafka-tls", "kafka-admin-tls", "kafka-users", "platform-authority"
+NODES, ADMIN, USERS = "kafka-tls", "kafka-admin-tls", "kafka-users"
 MAY_ALL: Final = ("platform-nodes", "platform-admin")
 """Names of nodes, and of who gives rights. No identity has a dash, so no pipeline's user is taken for one of them."""
 MECHANISM: Final = "SCRAM-SHA-512"
 STATEMENTS: Final = ".sources"
 """Behind the name of an input: the topic in which its sources say how far they are, as the library names it."""
 _READS: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
-
-
-def version(settings: Settings) -> str:
-    """Return what differs when certificates or passwords do; the names of their Secrets end with it."""
-    return f"{settings.security.authority}-{settings.security.rotation}"
 
 
 def values(settings: Settings) -> Security | None:
@@ -96,48 +91,34 @@ def _nodes_secret(settings: Settings) -> str:
 
 
 class KafkaSecurity(pulumi.ComponentResource):
-    """Secrets of nodes, of who gives rights, and of users; nothing where connections are plain.
-
-    An authority and what it has signed are kept by the state, as passwords are. Another number gives others under
-    another name, so that pods which use those of before go on until they are started anew. Whoever believes an
-    authority believes the one before it and the next one, which is made ahead: nodes are started anew one by one, and
-    those of both numbers have to believe each other.
-    """
+    """Secrets of nodes, of who gives rights, and of users; nothing where connections are plain."""
 
     def __init__(
-        self, settings: Settings, root: Secret | None, after: list[pulumi.Resource], opts: pulumi.ResourceOptions
+        self,
+        settings: Settings,
+        root: Secret | None,
+        authority: Authority,
+        after: list[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
     ) -> None:
         super().__init__("effectively-once:platform:KafkaSecurity", "kafka-security", None, opts)
-        self._settings, self._after = settings, after
+        self._after = after
         made = values(settings)
         if made is not None and root is not None:
-            number = settings.security.authority
-            numbers = [number, number + 1, *([number - 1] if number else [])]
-            authorities = [self._authority(one).data for one in numbers]
-            bundle = pulumi.Output.all(*authorities).apply(_bundle)
-            suffix = version(settings)
-            self._sign(_nodes_secret(settings), authorities[0], bundle, partial(_nodes, hosts(settings)))
-            self._sign(f"{ADMIN}-{suffix}", authorities[0], bundle, _admin)
+            self._secret(
+                made.tls_secret, settings.namespace, authority.sign(partial(_nodes, hosts(settings))), kept=True
+            )
+            self._secret(made.admin_secret, settings.namespace, authority.sign(_admin), kept=True)
             drawn = partial(_passwords, [*made.users], settings.security.rotation)
-            self._secret(f"{USERS}-{suffix}", settings.namespace, root.data.apply(drawn))
+            self._secret(made.users_secret, settings.namespace, root.data.apply(drawn))
             for user in made.users:
                 own = partial(_login, user, settings.security.rotation)
-                data = pulumi.Output.all(root.data, bundle).apply(own)
+                data = pulumi.Output.all(root.data, authority.bundle).apply(own)
                 self._secret(f"{user.replace('_', '-')}{KAFKA_SUFFIX}", settings.pipelines_namespace, data)
         self.register_outputs({})
 
-    def _authority(self, number: int) -> Secret:
-        made = make_authority(f"effectively-once {self._settings.namespace} {number}")
-        data = {"tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
-        return self._secret(f"{AUTHORITY}-{number}", self._settings.namespace, data, kept=True)
-
-    def _sign(self, name: str, authority: Any, bundle: Any, make: Any) -> None:
-        data = pulumi.Output.all(authority, bundle).apply(lambda both: make(both[0], both[1]))
-        self._secret(name, self._settings.namespace, data, kept=True)
-
-    def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> Secret:
-        ignored = ["data"] if kept else []
-        return Secret(
+    def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> None:
+        Secret(
             name,
             metadata={
                 "name": name,
@@ -147,29 +128,17 @@ class KafkaSecurity(pulumi.ComponentResource):
             },
             type="Opaque",
             data=pulumi.Output.secret(data),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=["data"] if kept else []),
         )
 
 
-def _bundle(authorities: Sequence[Mapping[str, str]]) -> str:
-    return encode("".join(_text(one, "tls.crt") for one in authorities))
-
-
-def _text(data: Mapping[str, str], key: str) -> str:
-    return base64.b64decode(data[key]).decode()
-
-
-def _by(authority: Mapping[str, str]) -> Certificate:
-    return Certificate(_text(authority, "tls.crt"), _text(authority, "tls.key"))
-
-
-def _nodes(names: Sequence[str], authority: Mapping[str, str], bundle: str) -> dict[str, str]:
-    made = sign(_by(authority), MAY_ALL[0], names)
+def _nodes(names: Sequence[str], authority: Certificate, bundle: str) -> dict[str, str]:
+    made = sign(authority, MAY_ALL[0], names)
     return {CA: bundle, "keystore.pem": encode(made.key + made.certificate)}
 
 
-def _admin(authority: Mapping[str, str], bundle: str) -> dict[str, str]:
-    made = sign(_by(authority), MAY_ALL[1])
+def _admin(authority: Certificate, bundle: str) -> dict[str, str]:
+    made = sign(authority, MAY_ALL[1])
     return {CA: bundle, "tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 
 from infra.components import network, object_store
-from infra.components.release import common, drop_none, release, resources, storage
+from infra.components.release import drop_none, release, resources, server, storage
 from infra.settings import Settings
 from infra.values.monitoring import Alertmanager, MonitoringValues
 from infra.values.network import Pods, WatchPolicies, driver_metrics, operator_metrics
@@ -31,7 +31,7 @@ def values(settings: Settings) -> MonitoringValues | None:
     }
     return MonitoringValues(
         # Objects for an operator need none.
-        **common(settings, settings.images.monitoring or "none"),
+        **server(settings, settings.images.monitoring or "none"),
         pipelines=settings.pipelines_namespace,
         operator=operator,
         object_store=object_store.outputs(settings).endpoint.partition("//")[2] if ours else None,

@@ -58,8 +58,11 @@ def values(settings: Settings) -> Security | None:
 
 
 def rights(settings: Settings, pipeline: Pipeline) -> Iterator[Folder]:
-    """Yield what a pipeline may read and write: what is below its identity, and its event logs."""
+    """Yield what a pipeline may read and write: what is below its identity, its backups and its event logs."""
     yield Folder(bucket=pipeline.bucket, folder=f"{pipeline.identity}/")
+    if pipeline.backup is not None:
+        bucket, folder = pipeline.backups
+        yield Folder(bucket=bucket, folder=folder)
     if settings.history_server.enabled:
         name = pipeline.identity.replace("_", "-")
         yield Folder(bucket=settings.object_store.bucket, folder=f"{EVENT_LOGS}{name}/")

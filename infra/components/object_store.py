@@ -9,11 +9,11 @@ import pulumi
 
 from infra.components import network, object_security
 from infra.components.credentials import OBJECT_STORE_ROOT
-from infra.components.release import common, drop_none, exposure, release, resources, storage
+from infra.components.release import data_server, drop_none, exposure, release, resources, storage
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
-from infra.values.network import Egress, ObjectPolicies, Pods, anywhere
+from infra.values.network import Egress, Pods, StorePolicies, anywhere
 from infra.values.network import object_store as ours
 
 PORT = 9000
@@ -41,13 +41,13 @@ def values(settings: Settings) -> MinioValues | None:
     clients = network.clients(settings, store.clients, *readers)
     clients += tuple(one for one in network.watchers(settings) if one not in clients)
     return MinioValues(
-        **common(settings, settings.images.minio),
+        **data_server(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
         security=object_security.values(settings),
         metrics=settings.monitoring.enabled,
         external=external,
         storage=storage(settings, store.storage_size),
-        network_policies=ObjectPolicies(**network.names(settings), clients=clients),
+        network_policies=StorePolicies(**network.names(settings), clients=clients),
         **drop_none(resources=resources(store.resources)),
     )
 

@@ -38,6 +38,16 @@ def common(settings: Settings, image: str) -> dict[str, Any]:
     }
 
 
+def server(settings: Settings, image: str) -> dict[str, Any]:
+    """Return the arguments that the values of a chart of a server take."""
+    return {**common(settings, image), "priority_class": settings.priority_class("servers")}
+
+
+def data_server(settings: Settings, image: str) -> dict[str, Any]:
+    """Return the arguments that the values of a chart of a server with data take."""
+    return {**server(settings, image), "hold_single_copy": settings.scheduling.hold_single_copies}
+
+
 def drop_none(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None, so that the chart's own value stands for the others."""
     return {name: value for name, value in arguments.items() if value is not None}

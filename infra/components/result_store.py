@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components import network
+from infra.components import network, result_security
 from infra.components.credentials import RESULT_STORE
-from infra.components.release import common, drop_none, release, resources, storage
+from infra.components.release import data_server, drop_none, release, resources, storage
 from infra.settings import Settings
-from infra.values.network import Egress, ServerPolicies, anywhere
+from infra.values.network import Egress, StorePolicies, anywhere
 from infra.values.network import result_store as ours
 from infra.values.postgres import PostgresValues
 
@@ -32,13 +32,12 @@ def values(settings: Settings) -> PostgresValues | None:
     if not store.enabled or store.external is not None:
         return None
     return PostgresValues(
-        **common(settings, settings.images.postgres),
+        **data_server(settings, settings.images.postgres),
         credentials_secret=RESULT_STORE,
         database=store.database,
+        security=result_security.values(settings),
         storage=storage(settings, store.storage_size),
-        network_policies=ServerPolicies(
-            **network.base_values(settings), clients=network.clients(settings, store.clients)
-        ),
+        network_policies=StorePolicies(**network.names(settings), clients=network.clients(settings, store.clients)),
         **drop_none(resources=resources(store.resources)),
     )
 

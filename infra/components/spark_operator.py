@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
-from infra.components import network
-from infra.components.release import common, drop_none, release, resources
-from infra.settings import Settings, SettingsError
+from infra.components import crds, network
+from infra.components.release import drop_none, release, resources, server
+from infra.settings import Settings
 from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
 
-CRDS_VARIABLE: Final = "EFFECTIVELY_ONCE_CRDS"
 METRICS_PORT: Final = 8080
 
 
@@ -25,7 +22,7 @@ def values(settings: Settings) -> SparkOperatorValues | None:
     if operator.installed:
         return None
     return SparkOperatorValues(
-        **common(settings, settings.images.spark_operator),
+        **server(settings, settings.images.spark_operator),
         namespaces=(settings.pipelines_namespace, *operator.other_namespaces),
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
@@ -35,25 +32,6 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         ),
         **drop_none(resources=resources(operator.resources)),
     )
-
-
-def crd_files(settings: Settings, environment: Mapping[str, str]) -> list[str]:
-    """Return the files of the CRDs that are to be applied, in order.
-
-    Raises SettingsError when they are wanted and EFFECTIVELY_ONCE_CRDS names no folder that holds any.
-    """
-    if settings.spark_operator.installed:
-        return []
-    named = environment.get(CRDS_VARIABLE, "")
-    found = sorted(str(path) for path in Path(named).glob("*.yaml")) if named else []
-    if not found:
-        raise SettingsError(
-            [
-                f"spark_operator.installed: False needs the operator's CRDs, and {CRDS_VARIABLE} names no folder with "
-                f"any, got {named!r}; `eval $(make env)` sets it"
-            ]
-        )
-    return found
 
 
 def _keep(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult:
@@ -69,13 +47,11 @@ def _keep(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformRes
 class SparkOperator(pulumi.ComponentResource):
     """CRDs, applied server-side and never deleted, then an operator that is ready."""
 
-    def __init__(
-        self, settings: Settings, crds: list[str], after: list[pulumi.Resource], opts: pulumi.ResourceOptions
-    ) -> None:
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
         super().__init__("effectively-once:platform:SparkOperator", "spark-operator", None, opts)
         if (chart := values(settings)) is not None:
             kept = pulumi.ResourceOptions(parent=self, transforms=[_keep])
-            definitions = ConfigGroup("spark-operator-crds", files=crds, opts=kept)
+            definitions = ConfigGroup("spark-operator-crds", files=crds.list_files(settings), opts=kept)
             release(
                 "spark-operator",
                 "spark-operator",

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,15 +23,25 @@ from infra.components import (
     object_security,
     object_store,
     own_secret,
+    result_security,
     result_store,
     spark_secrets,
 )
-from infra.components.credentials import DATABASE
 from infra.components.release import common, drop_none, release
 from infra.settings import Pipeline, Settings
 from infra.values.network import PipelinePolicies, block
-from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
+from infra.values.streaming_pipeline import (
+    Backup,
+    Driver,
+    EventLog,
+    Executors,
+    SecretKey,
+    Service,
+    Source,
+    StreamingPipelineValues,
+)
 
+_NAMED_BY_CONTENTS = re.compile(r"(effectively-once-[^:@]+:[0-9a-f]{12})@")
 EXTERNAL_REPLICATION = 3  # what a broker that somebody runs can be expected to have
 
 
@@ -50,9 +61,12 @@ def code(settings: Settings, pipeline: Pipeline) -> tuple[str, str]:
     """Return the image with a pipeline's code, and a digest (sha256, hex) of all its code, which epochs pin (R3)."""
     images = settings.images
     image = pipeline.image or (images.spark if pipeline.wheel is None else images.jobs[pipeline.wheel])
-    # The tag is a hash of all that is in it; the registry before it changes nothing. Whichever setting names an image,
-    # its digest is the same, so that an image of before finishes the epoch that it declared.
-    digest = _sha256(image.rpartition("/")[2])
+    # The tag of ours is a hash of all that is in it: registry and digest, which another push may change, add nothing.
+    # Whichever setting names an image, its digest is the same, so that an image of before finishes the epoch that it
+    # declared. Whoever names images otherwise may move a tag, and a digest says so.
+    name = image.rpartition("/")[2]
+    ours = _NAMED_BY_CONTENTS.match(name)
+    digest = _sha256(ours[1] if ours else name)
     if pipeline.extra_files:
         digest = _sha256(digest + json.dumps(pipeline.extra_files, sort_keys=True))
     return image, digest
@@ -95,13 +109,15 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 database=database.endpoint if database else None,
             ),
         ),
-        driver=Driver(**pipeline.driver.model_dump(exclude_none=True)),
+        driver=Driver(
+            **pipeline.driver.model_dump(exclude_none=True), priority_class=settings.priority_class("drivers")
+        ),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
         credentials_secret=object_security.secret(settings, name),
-        database_secret=DATABASE if database else None,
+        database_secret=result_security.secret(settings, name) if database else None,
         kafka_client=clients.kafka(settings, name),
         s3=clients.object_store(settings),
-        database_client=clients.database(settings, pipeline),
+        database_client=clients.database(settings, pipeline, name),
         spark_conf=pipeline.spark_conf,
         spark_secret=spark_secrets.values(settings, name),
         event_log=EventLog(
@@ -115,15 +131,25 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             replication=pipeline.replication or copies,
         ),
         service=None if pipeline.service is None else Service(**pipeline.service.model_dump()),
+        backup=_backup(pipeline),
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,
         secret_environment=own_secret.values(name, pipeline),
+        secrets={variable: SecretKey(**one.model_dump()) for variable, one in pipeline.secrets.items()},
         wheel_digest=digest,
         announce=pipeline.announce,
         network_policies=_policies(settings, pipeline),
         **drop_none(driver_grace_s=pipeline.driver_grace_s),
     )
+
+
+def _backup(pipeline: Pipeline) -> Backup | None:
+    if pipeline.backup is None:
+        return None
+    bucket, folder = pipeline.backups
+    given = pipeline.backup.model_dump(exclude={"place"})
+    return Backup(place=f"s3://{bucket}/{folder.removesuffix('/')}", **given)
 
 
 def _policies(settings: Settings, pipeline: Pipeline) -> PipelinePolicies:

@@ -24,7 +24,8 @@ _ASK = """
 import json, sys
 from effectively_once.pipeline.job import import_pipeline
 found = import_pipeline(sys.argv[1])
-print(json.dumps({"kafka": found.kafka_sinks, "files": found.file_sinks, "tables": list(found.tables)}))
+names = {"kafka": found.kafka_sinks, "files": found.file_sinks, "tables": [*found.tables], "lake": [*found.lake_tables]}
+print(json.dumps(names))
 """
 
 
@@ -88,6 +89,7 @@ class Declared:
     kafka: tuple[str, ...]
     files: tuple[str, ...]
     tables: tuple[str, ...]
+    lake: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, job: Job, toolchain: Toolchain) -> Declared:

@@ -7,13 +7,15 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
+from infra.errors import UserError
+
 HOST = "127.0.0.1"
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 LOWEST = 15000
 """Below it are the ports that the kind cluster publishes (`infra/cluster/kind.py`)."""
 
 
-class NoFreePortError(Exception):
+class NoFreePortError(UserError):
     """Not enough ports can be bound on 127.0.0.1."""
 
 

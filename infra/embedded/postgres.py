@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import psycopg
@@ -102,6 +103,10 @@ class PostgresServer(Server):
         (self._port,) = ports
 
     @property
+    def _settings(self) -> Mapping[str, str]:
+        return SETTINGS
+
+    @property
     def _data(self) -> Path:
         return self._home / "data"
 
@@ -145,7 +150,7 @@ class PostgresServer(Server):
     def _launch(self) -> None:
         # The one of a server that was killed; another process may have its number by now.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
-        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         child = Child(
             "PostgreSQL",
             [*self._as_user, self._programs / "postgres", "-D", self._data, "-p", str(self._port), *settings],

@@ -177,8 +177,10 @@ def identity(pid: int) -> str | None:
     return None if state in "ZX" else f"{pid}@{_BOOTED_S + started_ticks / _TICKS_PER_S:.2f}"
 
 
-def wait_for(what: str, timeout_s: float, check: Callable[[], bool], child: Child | None = None) -> None:
-    """Return as soon as `check()` is true; an exception of it counts as not yet.
+def wait_for(
+    what: str, timeout_s: float, check: Callable[[], bool], child: Child | None = None, poll_s: float = POLL_S
+) -> None:
+    """Return as soon as `check()` is true, which is asked every `poll_s`; an exception of it counts as not yet.
 
     Raises ServerError, with what was waited for, the last obstacle and `child`'s last log lines, when the time is up
     or `child` has ended.
@@ -198,4 +200,4 @@ def wait_for(what: str, timeout_s: float, check: Callable[[], bool], child: Chil
             last = f"; last obstacle: {type(obstacle).__name__}: {obstacle}" if obstacle else ""
             logs = f"\n{child.post_mortem()}" if child else ""
             raise ServerError(f"waiting for {what}: {reason}{last}{logs}")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)

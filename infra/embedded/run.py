@@ -81,7 +81,7 @@ class Run:
         declared = Declared.of(self.job, self.toolchain)
         with ExitStack() as held:
             environment = self.job.environment(self.toolchain)
-            database = self._database(held, environment) if declared.tables else {}
+            database = self._database(held, environment) if declared.tables or declared.lake else {}
             stack = held.enter_context(
                 EmbeddedStack(self.folder, self.toolchain, self.console.say, class_archive=self.class_archive)
             )
@@ -120,6 +120,7 @@ class Run:
             "kafka": declared.kafka,
             "files": declared.files,
             "tables": declared.tables,
+            "lake": declared.lake,
             "environment": _credentials(home.endpoints, environment),
             "path": environment["PYTHONPATH"].split(":"),
             "driver": _process(driver),
@@ -165,7 +166,7 @@ class Run:
 
     def _say(self, settings: Mapping[str, Any], declared: Declared) -> None:
         short = self.folder.with_name(f"run-{self.job.name}")
-        sinks = [*declared.kafka, *declared.files, *declared.tables]
+        sinks = [*declared.kafka, *declared.files, *declared.tables, *declared.lake]
         self.console.say(
             f"✓ {self.job.name} runs; it reads the topic {settings['topic']} at {settings['kafka_bootstrap']}\n"
             f"  {short}/send < FILE     sends a record a line\n"

@@ -21,6 +21,7 @@ TAG_DIGITS = 12
 LABEL = "effectively-once.key"
 UNNAMED = "building"
 """Tag of an image until it is known what is in it."""
+_PUSHED = re.compile(r"\bdigest: (sha256:[0-9a-f]{64})\b")
 
 
 @dataclass
@@ -40,12 +41,20 @@ class Builder:
 
     def build_all(self) -> dict[str, str]:
         """Build what a deployment needs, images with users' wheels among it; references by name."""
-        built = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
-        if self.monitoring:
-            built.append(catalogue.monitoring(self.cache, self.arch))
+        built = self.list_images()
         for image in built:
             self._ensure(image)
         return {image.name: self._tags[image.name] for image in built if catalogue.published(image.name)}
+
+    def list_images(self) -> list[Image]:
+        """Return every image that a deployment needs with what it is made of, parents first."""
+        needed = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
+        return [*needed, catalogue.monitoring(self.cache, self.arch)] if self.monitoring else needed
+
+    def query_packages(self, tag: str, *options: str) -> str:
+        """Return what `dpkg-query --show` says in an image that is there."""
+        words = ("run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "dpkg-query", tag, "--show")
+        return self.engine.run(*words, *options)
 
     def node(self) -> str:
         """Build the node image with what it brings; its reference."""
@@ -105,8 +114,7 @@ class Builder:
         """Return the name of what is in an image; one that stands on nothing has no packages."""
         packages = ""
         if image.parent or image.name == "base":
-            words = ("run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "dpkg-query", tag, "--show")
-            packages = self.engine.run(*words)
+            packages = self.query_packages(tag)
         return digest({"key": key, "packages": packages})[:TAG_DIGITS]
 
     def _there(self, name: str, key: str) -> list[str]:
@@ -124,11 +132,12 @@ class Builder:
         """Write images into one archive; layers they share are in it once."""
         self.engine.run("save", "--output", path, *tags)
 
-    def push(self, tags: Iterable[str]) -> None:
-        """Push images to the registry that their names begin with.
+    def push(self, tags: Iterable[str]) -> dict[str, str]:
+        """Push images to the registry that their names begin with; by tag, the reference with the pushed digest too.
 
-        Raises EngineError with what the engine said.
+        Raises EngineError with what the engine said, or when it did not name a digest.
         """
+        pinned = {}
         for tag in tags:
             with self.console.step(f"push {tag}"):
                 ended = subprocess.run(
@@ -142,9 +151,18 @@ class Builder:
                     raise EngineError(
                         f"{tag} was not pushed: {ended.stderr.strip()}; log in with `docker login`, and check PUSH"
                     )
+                digest = _PUSHED.search(ended.stdout)
+                if digest is None:
+                    raise EngineError(
+                        f"{tag} was pushed, and the engine did not say with which digest: "
+                        f"{ended.stdout.strip()[-200:]!r}; push with Docker's own engine (Debian: docker.io)"
+                    )
+                pinned[tag] = f"{tag}@{digest[1]}"
+        return pinned
 
-    def sizes(self, tags: Mapping[str, str]) -> dict[str, int]:
+    def sizes(self, references: Mapping[str, str]) -> dict[str, int]:
         """Bytes of each image, layers of its parents included."""
+        tags = {name: reference.partition("@")[0] for name, reference in references.items()}
         return {
             name: int(self.engine.run("image", "inspect", "--format", "{{.Size}}", tag)) for name, tag in tags.items()
         }

@@ -126,6 +126,11 @@ def jobs(cache: Cache) -> list[Image]:
     ]
 
 
+def list_published(cache: Cache) -> list[str]:
+    """Return the names of the images that a deployment can name. Raises WheelError."""
+    return [*PUBLISHED, *(image.name for image in jobs(cache))]
+
+
 def published(name: str) -> bool:
     """Whether a deployment names the image: it is pushed, and loaded into a cluster of this machine."""
     return name in PUBLISHED or name.startswith(JOB_IMAGE)

@@ -47,9 +47,7 @@ class Waiting(Part):
 
 
 class Running(Part):
-    """That a container runs, and since when by the clock of its node."""
-
-    started_at: datetime | None = None
+    """That a container runs."""
 
 
 class Terminated(Part):

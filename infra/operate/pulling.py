@@ -1,7 +1,7 @@
-"""Images that a node cannot get, told while somebody still waits for the pods that need them.
+"""What a node cannot get for a pod, an image or a Secret, told while somebody still waits for that pod.
 
 Pulumi waits for pods to be ready, ten minutes and more, and says nothing of why they are not. Where waiting longer
-cannot help, the update is given up.
+cannot help, the update is given up. A Secret may come: others make it, perhaps at the same time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from infra.cluster.api import ClusterError, Reader
 from infra.operate.objects import PART_OF, PROJECT, Pod, Waiting
-from infra.operate.reasons import PULL
+from infra.operate.reasons import CONFIG, PULL
 
 EVERY_S = 3.0
 OURS = f"{PROJECT}-"
@@ -22,16 +22,34 @@ OURS = f"{PROJECT}-"
 _NEVER = {"ErrImageNeverPull", "InvalidImageName"}
 _ANSWERED = re.compile(r"(?i)not found|manifest unknown|denied|unauthorized|forbidden|authentication required")
 """A registry's own word that it has no such image, or none for this cluster; anything else may be over in a moment."""
+_LACKS = re.compile(r'secret "[^"]+" not found|couldn\'t find key \S+ in Secret \S+')
+"""A kubelet's word of what a variable is to come from; that its cache is not filled yet is over in a moment."""
 
 
 def unpullable(pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
     """Yield an image that cannot be pulled, and a line: who waits for it, why, and what mends it."""
     for pod in pods:
-        for image, waiting in _waiting(pod):
+        for image, waiting in _waiting(pod, PULL):
             why = " ".join(waiting.message.split())[:200]
-            who = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
             told_so = f"{waiting.reason}{f' ({why})' if why else ''}"
-            yield image, f"{who} waits for image {image}: {told_so}. {_remedy(image)}"
+            yield image, f"{_name(pod)} waits for image {image}: {told_so}. {_remedy(image)}"
+
+
+def lacking(pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
+    """Yield what of a Secret is not there, and a line: who waits for it, and what mends it."""
+    for pod in pods:
+        for _, waiting in _waiting(pod, CONFIG):
+            if found := _LACKS.search(waiting.message):
+                where = f"`pipelines.<name>.secrets` of {pod.application}" if pod.application else "the setting"
+                yield (
+                    found[0],
+                    f"{_name(pod)} does not start: {waiting.reason} ({found[0]}). Put the Secret there with that key, "
+                    f"and the pod starts by itself; or correct {where} that names it",
+                )
+
+
+def _name(pod: Pod) -> str:
+    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def hopeless(pods: Iterable[Pod], before: Collection[str]) -> Iterator[str]:
@@ -41,14 +59,15 @@ def hopeless(pods: Iterable[Pod], before: Collection[str]) -> Iterator[str]:
     """
     for pod in pods:
         if pod.metadata.uid not in before:
-            yield from (image for image, waiting in _waiting(pod) if _never_comes(image, waiting))
+            yield from (image for image, waiting in _waiting(pod, PULL) if _never_comes(image, waiting))
 
 
-def _waiting(pod: Pod) -> Iterator[tuple[str, Waiting]]:
+def _waiting(pod: Pod, reasons: Collection[str]) -> Iterator[tuple[str, Waiting]]:
+    """Yield image and state of each container that waits for one of these reasons."""
     if pod.metadata.deletion_timestamp:
         return
     for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        if one.state.waiting is not None and one.state.waiting.reason in PULL:
+        if one.state.waiting is not None and one.state.waiting.reason in reasons:
             yield one.image, one.state.waiting
 
 
@@ -82,7 +101,7 @@ def watch(
     give_up: Callable[[str], object] | None = None,
     before: Collection[str] = (),
 ) -> threading.Event:
-    """Look every few seconds, and say of each image once that it cannot be pulled, until the event is set.
+    """Look every few seconds, and say once of each image and Secret that a pod cannot get it, until the event is set.
 
     With `give_up` the first one that is hopeless is handed over to that instead, and nothing is looked at any more.
     A cluster that does not answer, or is not there yet, is asked again: whoever waits for it says so itself.
@@ -99,12 +118,12 @@ def watch(
             except ClusterError:
                 continue
             lost = set(hopeless(pods, before)) if give_up else set()
-            for image, line in unpullable(pods):
-                if give_up and image in lost:
+            for what, line in (*unpullable(pods), *lacking(pods)):
+                if give_up and what in lost:
                     give_up(line)
                     return
-                if image not in known:
-                    known.add(image)
+                if what not in known:
+                    known.add(what)
                     say(line)
 
     # Pulumi keeps what its log needs in the context.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from infra.cluster.api import ApiError, ClusterError, Reader
@@ -21,14 +20,14 @@ from infra.values.streaming_pipeline import METRICS_PORT
 PUBLISHED: Final = "effectively_once_published_timestamp_seconds"
 READS: Final = "effectively_once_input_retention_seconds"
 """Other than 0 once the driver has taken the chain over, has finished what was declared, and asks for its input."""
+UNREAD: Final = "effectively_once_input_unread_offsets"
+ALIVE: Final = "effectively_once_alive_timestamp_seconds"
+"""0 until a trigger of the driver's query has ended."""
+PAUSED: Final = "effectively_once_paused"
 DRAINED: Final = "the pipeline is drained"
 """What a driver says that an operator's wish has stopped; the next one will, too."""
 EVERY_S: Final = 2.0
 LIMIT_S: Final = 600.0
-IDLE_S: Final = 60.0
-"""So long a driver without an epoch has to stay: on an idle topic there is none to wait for."""
-OLD: Final = timedelta(minutes=3)
-"""A driver that has run for so long and asks for its input has stayed already: this update did not start it."""
 SILENT_S: Final = 120.0
 """After so long a driver that runs and cannot be asked is believed: not every API server reaches pods."""
 ENDED_MAX: Final = 3
@@ -40,15 +39,14 @@ class NotReadyError(ClusterError):
 
 @dataclass
 class Wait:
-    """The wait for one pipeline. `clock` and `sleep` are those of `time`, `today` is the time of day."""
+    """The wait for one pipeline. `clock` and `sleep` are those of `time`."""
 
     cluster: Reader
     namespace: str
     pipeline: str
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    today: Callable[[], datetime] = lambda: datetime.now(UTC)
-    _since: dict[str, dict[str, float]] = field(default_factory=dict)
+    _silent_since: dict[str, float | None] = field(default_factory=dict)
     _last: str = "no driver was seen"
     _end: str = ""
 
@@ -61,7 +59,7 @@ class Wait:
                     return found
             except ApiError as error:
                 self._last = str(error)
-            ended = len(self._since) - 1
+            ended = len(self._silent_since) - 1
             if ended >= ENDED_MAX:
                 raise self._not_ready(f"{ended} drivers ended one after the other", self._end or self._last)
             if self.clock() - began > LIMIT_S:
@@ -88,7 +86,7 @@ class Wait:
         return "it is suspended, which its settings do not ask for" if suspended else None
 
     def _judge(self, driver: Pod) -> str | None:
-        since = self._since.setdefault(driver.metadata.uid, {})
+        since = self._silent_since.setdefault(driver.metadata.uid, None)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{driver.metadata.name}"
         if driver.status.phase in ("Failed", "Succeeded"):
             log = self._text(f"{path}/log", tailLines="50") or ""
@@ -101,21 +99,26 @@ class Wait:
         told = self._text(f"{path}:{METRICS_PORT}/proxy/metrics")
         if told is None:
             self._last = "its driver runs and does not say yet what it does"
-            silent = now - since.setdefault("silent", now) > SILENT_S
-            return "its driver runs; what it does cannot be asked from here" if silent else None
+            began = self._silent_since[driver.metadata.uid] = now if since is None else since
+            return "its driver runs; what it does cannot be asked from here" if now - began > SILENT_S else None
+        return self._judge_metrics(told)
+
+    def _judge_metrics(self, told: str) -> str | None:
         if _gauge(told, PUBLISHED):
             return "its driver has published an epoch"
         if not _gauge(told, READS):
             self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
             return None
-        self._last = "its driver has taken the chain over, and has published nothing"
-        stayed = now - since.setdefault("reads", now) > IDLE_S or self._is_old(driver)
-        return "its driver has nothing to do" if stayed else None
-
-    def _is_old(self, driver: Pod) -> bool:
-        states = (one.state.running for one in driver.status.container_statuses)
-        since = [one.started_at for one in states if one and one.started_at]
-        return bool(since) and self.today() - max(since) > OLD
+        alive, unread = _gauge(told, ALIVE), _gauge(told, UNREAD)
+        if alive is None:
+            return "its driver asks for its input; its version says no more"
+        if _gauge(told, PAUSED):
+            return "it is paused"
+        if unread:
+            self._last = f"its driver has published nothing, and {unread:,.0f} offsets of its input are unread"
+            return None
+        self._last = "its driver has taken the chain over, and no trigger of its query has ended"
+        return "its driver has found nothing to read" if alive else None
 
     def _text(self, path: str, **query: str) -> str | None:
         try:
@@ -124,7 +127,7 @@ class Wait:
             return None
 
 
-def _gauge(text: str, name: str) -> float:
-    """Return a gauge of a text as Prometheus has it, 0 where it has none."""
-    lines = (line.rpartition(" ") for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
-    return next((float(value) for _, _, value in lines), 0.0)
+def _gauge(text: str, name: str) -> float | None:
+    """Return a gauge of a text as Prometheus has it, the sum where it has labels; None where it has none."""
+    lines = [line.rpartition(" ") for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+    return sum(float(value) for _, _, value in lines) if lines else None

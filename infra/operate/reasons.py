@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from infra.operate.objects import Container, Event, Pod, Terminated
 
 PULL = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
+CONFIG = {"CreateContainerConfigError"}
 LONG = 240
 _NAMED = re.compile(r"^([A-Za-z_][\w.]*(Error|Exception)\b|the query failed:|FATAL|panic:)")
 _FRAME = re.compile(r"^(\s+at |\tat |\s+File \"|\s+\.\.\. \d+ more|Caused by:|\s)")

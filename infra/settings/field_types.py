@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from typing import Annotated
 
@@ -11,8 +12,16 @@ Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 Bucket = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+Place = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9_.-]*)+$")]
+"""A prefix of a bucket, as `s3://backups/orders`."""
+Schedule = Annotated[str, Field(pattern=r"^(@(hourly|daily|weekly|monthly)|\S+( \S+){4})$")]
+"""What cron understands, in UTC: `17 3 * * *`, or `@daily`."""
 Endpoint = Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
 Bootstrap = Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
+ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+"""Of a Secret or a class of the cluster, which may have dots."""
+KeyName = Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]{1,253}$")]
+"""Of an entry of a Secret."""
 SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*$")]
 Job = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")]
 Module = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
@@ -24,12 +33,14 @@ Identity = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
 
+_PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}|([^\s@]+/)?[^\s@:/]+:(?!latest$)[^\s@:/]+")
+
+
 def _pinned(reference: str) -> str:
-    tag = reference.rpartition("/")[2].partition(":")[2]
-    if not tag or tag == "latest" or reference.split() != [reference]:
+    if not _PINNED.fullmatch(reference):
         raise ValueError(
-            f"a reference with a digest, or a tag other than `latest`, is allowed, got {reference!r}: what runs is "
-            "pinned with every epoch"
+            f"a reference with a digest (@sha256: and 64 hex digits), or a tag other than `latest`, is allowed, got "
+            f"{reference!r}: what runs must not change under its name"
         )
     return reference
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import ConfigDict, Field
 
 from infra.settings.field_types import Label, PinnedImage
@@ -14,7 +12,7 @@ JOB_IMAGE = "job-"
 
 
 class Images(Section):
-    """Whole references of our images.
+    """Whole references of our images, each by a tag, by a digest, or by both; the digest is what is pulled.
 
     Attributes:
         monitoring: of what watches; needed where that is enabled, and built then alone.
@@ -23,12 +21,12 @@ class Images(Section):
 
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"), populate_by_name=True)
 
-    spark: Annotated[str, Field(pattern=r"^\S+$")]
-    spark_operator: Annotated[str, Field(pattern=r"^\S+$")]
-    kafka: Annotated[str, Field(pattern=r"^\S+$")]
-    minio: Annotated[str, Field(pattern=r"^\S+$")]
-    postgres: Annotated[str, Field(pattern=r"^\S+$")]
-    monitoring: Annotated[str, Field(pattern=r"^\S+$")] | None = None
+    spark: PinnedImage
+    spark_operator: PinnedImage
+    kafka: PinnedImage
+    minio: PinnedImage
+    postgres: PinnedImage
+    monitoring: PinnedImage | None = None
     jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
 
     def references(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ from infra.settings.images import JOB_IMAGE
 from infra.settings.pipeline import Pipeline
 from infra.settings.profiles import DEFAULT, PROFILES
 from infra.settings.refused import SettingsError
+from infra.settings.result_store import RESERVED
 from infra.settings.sealed import Where, sealed_values, set_apart
 from infra.settings.section import PROJECT
 from infra.settings.settings import Settings
@@ -102,6 +103,7 @@ def load(
     ways = config.get("external_access", {})
     wrong_ones = [
         *_clashes(settings),
+        *_contradictions(settings),
         *_missing(settings),
         *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
     ]
@@ -152,19 +154,25 @@ def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:
     return {} if "image" in given else {"job": f"effectively_once_jobs.{name}"}
 
 
-def _missing(settings: Settings) -> Iterator[str]:
-    """Yield what pipelines ask for and the platform does not have."""
-    security = settings.kafka.security
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Yield what the platform's settings ask for and others of them do not give."""
     if settings.security.kafka and settings.kafka.external is not None:
         yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
     if settings.security.object_store and settings.object_store.external is not None:
         yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
+    if settings.security.result_store and settings.result_store.external is not None:
+        yield "security.result_store: it is that of our own server; result_store.external has its own; leave it out"
     if settings.kafka.users and not settings.security.kafka:
         yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
     if settings.monitoring.enabled and not settings.monitoring.operator_objects and not settings.images.monitoring:
         yield "monitoring.enabled: no image of it is known; `make images MONITORING=1` builds it"
-    if security is not None and settings.kafka.external is None:
+    if settings.kafka.security is not None and settings.kafka.external is None:
         yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
+
+
+def _missing(settings: Settings) -> Iterator[str]:
+    """Yield what pipelines ask for and the platform does not have."""
+    security = settings.kafka.security
     for name, one in settings.pipelines.items():
         if one.wheel is not None and one.image is not None:
             yield f"pipelines.{name}.image: the image is that of the wheel {one.wheel!r} already; set one of the two"
@@ -186,6 +194,7 @@ def _missing(settings: Settings) -> Iterator[str]:
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
+    has_roles = settings.security.result_store
     history_has_keys = settings.security.object_store and settings.history_server.enabled
     for index, (name, one) in enumerate(pipelines):
         # The Secret of a pipeline's keys has its identity's name, with dashes.
@@ -193,6 +202,11 @@ def _clashes(settings: Settings) -> Iterator[str]:
             yield (
                 f"pipelines.{name}.identity: {one.identity!r} has the Secret of the keys of the history server "
                 "(security.object_store gives it some); name another, or set history_server.enabled false"
+            )
+        if has_roles and one.result_store and (one.identity in RESERVED or one.identity.startswith("pg_")):
+            yield (
+                f"pipelines.{name}.identity: {one.identity!r} is a name of PostgreSQL's or of the platform's own, and "
+                "security.result_store makes a role and a schema of it; name another"
             )
         if one.identity.replace("_", "-") in {user.replace("_", "-") for user in settings.kafka.users}:
             yield f"kafka.users: {one.identity!r} is the login of the pipeline {name}; name another"

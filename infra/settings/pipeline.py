@@ -11,11 +11,15 @@ from infra.settings.field_types import (
     Cidr,
     Identity,
     Job,
+    KeyName,
     Label,
     Module,
+    ObjectName,
     PinnedImage,
+    Place,
     Port,
     Quantity,
+    Schedule,
     SecretReference,
     Topic,
 )
@@ -45,6 +49,22 @@ class Service(Section):
     replicas: Annotated[int, Field(ge=0, le=20)] = 1
 
 
+class Backup(Section):
+    """Copies of the chain, taken while drivers run, of which the newest `keep` stay.
+
+    Attributes:
+        schedule: when, in UTC.
+        place: below which they lie, in a bucket of the pipeline's object store; None: `backups/<identity>` in the
+            pipeline's own.
+        deadline_s: how long one may take.
+    """
+
+    schedule: Schedule
+    place: Place | None = None
+    keep: Annotated[int, Field(ge=1, le=1000)] = 7
+    deadline_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
+
+
 class Outside(Section):
     """Where the code of a job connects to, besides broker and stores: pods of a namespace, or addresses."""
 
@@ -64,6 +84,13 @@ class SealedVariable(Section):
 
     value: SecretStr
     sealed: str
+
+
+class SecretKey(Section):
+    """One entry of a Secret that is in the pipelines' namespace already; nobody but the pod's node reads it."""
+
+    secret: ObjectName
+    key: KeyName
 
 
 class Pipeline(Section):
@@ -87,6 +114,7 @@ class Pipeline(Section):
         driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
         result_store: its tables are in the platform's result store; a pipeline with tables needs it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
+        backup: copies of the chain by a CronJob; None: there are none.
         kafka_credentials_secret: a login of an external broker for this pipeline alone; None takes
             `kafka.security.credentials_secret`.
         egress: what the job's own code connects to; NetworkPolicies refuse all else but broker and stores.
@@ -97,6 +125,7 @@ class Pipeline(Section):
         environment: variables of driver and executors, such as addresses that the job calls, or credentials that were
             set with `--secret`.
         secret_environment: the latter, set apart; nobody sets it.
+        secrets: variables of driver and executors from Secrets that somebody else makes, by variable.
     """
 
     identity: Identity
@@ -127,6 +156,7 @@ class Pipeline(Section):
     driver: Driver = Driver()
     executors: Executors = Executors()
     service: Service | None = None
+    backup: Backup | None = None
     kafka_credentials_secret: SecretReference | None = None
     egress: tuple[Outside, ...] = ()
     suspend: bool = False
@@ -135,3 +165,25 @@ class Pipeline(Section):
     extra_files: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     secret_environment: dict[str, SealedVariable] = Field(default_factory=dict)
+    secrets: dict[str, SecretKey] = Field(default_factory=dict)
+
+    @property
+    def backups(self) -> tuple[str, str]:
+        """Bucket and folder of its backups."""
+        place = (
+            f"{self.bucket}/backups/{self.identity}"
+            if self.backup is None or self.backup.place is None
+            else (self.backup.place.removeprefix("s3://"))
+        )
+        bucket, _, folder = place.partition("/")
+        return bucket, f"{folder}/"
+
+    @model_validator(mode="after")
+    def _backups_lie_apart(self) -> Self:
+        bucket, folder = self.backups
+        if bucket == self.bucket and folder.startswith(f"{self.identity}/"):
+            raise ValueError(
+                f"backup.place lies among the pipeline's own objects, below s3://{bucket}/{self.identity}/, and would "
+                "go with them: name another prefix, or better another bucket"
+            )
+        return self

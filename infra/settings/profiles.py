@@ -40,8 +40,10 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
         },
     },
-    # A cluster of its own: three brokers and three controllers apart, nothing reachable from outside, data is kept.
+    # A cluster of its own: three brokers and three controllers apart, each on another node, nothing reachable from
+    # outside, data is kept.
     "production": {
+        "scheduling": {"spread": "hard"},
         "kafka": {
             "nodes": 3,
             "controllers": 3,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from infra.settings.field_types import Label, Port, Quantity, SecretReference
 from infra.settings.resources import Resources
 from infra.settings.section import Section
+
+RESERVED: Final = ("public", "none", "information_schema", "effectively_once")
+"""Names that PostgreSQL or the platform has for a role or a schema of its own, besides those that begin with `pg_`."""
 
 
 class ExternalResultStore(Section):

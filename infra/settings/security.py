@@ -16,6 +16,7 @@ class Security(Section):
         spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
             for a password.
         kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
+        result_store: TLS on every connection to our PostgreSQL, and a role for each pipeline, for its own tables alone.
         object_store: keys for each pipeline, of its own folders in our object store alone.
         rotation: raise it to have every derived secret, and every certificate, anew. Keys of the object store open it
             until it is raised again.
@@ -26,5 +27,6 @@ class Security(Section):
     spark: bool = False
     kafka: bool = False
     object_store: bool = False
+    result_store: bool = False
     authority: Annotated[int, Field(ge=0)] = 0
     rotation: Annotated[int, Field(ge=0)] = 0

@@ -16,7 +16,7 @@ from infra.settings.network_policies import NetworkPolicies
 from infra.settings.object_store import ObjectStore
 from infra.settings.pipeline import Pipeline
 from infra.settings.result_store import ResultStore
-from infra.settings.scheduling import Scheduling
+from infra.settings.scheduling import NO_CLASS, ClassKind, Scheduling
 from infra.settings.section import PROJECT, Section
 from infra.settings.security import Security
 from infra.settings.spark_operator import SparkOperator
@@ -69,3 +69,12 @@ class Settings(Section):
     def pipelines_namespace(self) -> str:
         """Where drivers and executors run."""
         return f"{self.namespace}-pipelines"
+
+    def own_priority_class(self, kind: ClassKind) -> str:
+        """The PriorityClass that the program makes for pods of a kind; all stacks of a cluster see it."""
+        return f"{self.namespace}-{kind}"
+
+    def priority_class(self, kind: ClassKind) -> str | None:
+        """The PriorityClass of pods of a kind; None for the cluster's default."""
+        given: str | None = getattr(self.scheduling.priority_classes, kind)
+        return None if given == NO_CLASS else given or self.own_priority_class(kind)

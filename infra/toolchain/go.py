@@ -53,6 +53,20 @@ def on_path() -> Go | None:
     return Go(Path(found), version) if found and version else None
 
 
+def read_build(cache: Cache, program: Path) -> str:
+    """Return what Go has written into a program: the version that built it, and its modules with their checksums.
+
+    Raises ToolchainError when there is none of that in it.
+    """
+    told = _ask(find_go(cache, GO_MIN).path, "version", "-m", str(program))
+    if "\tpath\t" not in told:
+        raise command.ToolchainError(
+            f"{program} does not say which Go modules it was built from: is it a program of Go's? Delete "
+            f"{program.parent}, and the next command builds it anew"
+        )
+    return told
+
+
 def has_wheel() -> bool:
     """Whether the wheel exists for this machine."""
     return sys.platform == "linux" and platform.machine() in {"x86_64", "aarch64"}

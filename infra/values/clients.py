@@ -77,10 +77,12 @@ class DatabaseClient(Part):
     Attributes:
         mode: libpq's `sslmode`; None takes libpq's own, which encrypts where the server can and looks at nothing.
         certificates: Secret of the release's namespace with `ca.crt`, needed to look.
+        version: differs when the values of the Secrets do: pods are started anew.
     """
 
     mode: Literal["require", "verify-ca", "verify-full"] | None = None
     certificates: KubernetesName | None = None
+    version: str | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

@@ -1,11 +1,11 @@
 {{- /* Made by `make schema` from infra/values/clients.tpl, the same in each chart that has pods which use servers. */}}
 
 {{- define "secret-variable" -}}
-- name: {{ .key }}
+- name: {{ .name | default .key }}
   valueFrom:
     secretKeyRef:
-      name: {{ .secret }}
-      key: {{ .key }}
+      name: {{ .secret | quote }}
+      key: {{ .key | quote }}
 {{- end }}
 
 {{- /* Who the object store is told we are, and what it is believed by. */}}

@@ -13,7 +13,12 @@ Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 """A name that Kubernetes takes everywhere (RFC 1123 label)."""
 
+ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+"""A name of a Secret or a class, which may have dots (RFC 1123 subdomain)."""
+
 ImageReference = Annotated[str, Field(pattern=r"^\S+$", min_length=1)]
+Schedule = Annotated[str, Field(pattern=r"^(@(hourly|daily|weekly|monthly)|\S+( \S+){4})$")]
+"""What cron understands: `17 3 * * *`, or `@daily`."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
@@ -76,3 +81,24 @@ class Values(Part):
     def to_helm(self) -> dict[str, Any]:
         """Return the chart's values as plain JSON types; what is None is left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class ServerValues(Values):
+    """What charts of servers take: pipelines wait for most, and what watches says when nodes are full.
+
+    Attributes:
+        priority_class: of its pods; None takes the cluster's default.
+    """
+
+    priority_class: ObjectName | None = None
+
+
+class DataValues(ServerValues):
+    """What charts of servers with data take.
+
+    Attributes:
+        hold_single_copy: the pod of a server that has one copy is not evicted: a drain of its node waits until somebody
+            deletes it.
+    """
+
+    hold_single_copy: bool = False

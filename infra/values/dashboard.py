@@ -59,12 +59,12 @@ PANELS: Final = (
     Panel(
         "Age of the oldest unread record, by partition",
         "s",
-        (Query(f"max by (pipeline, partition) ({_own('unread_seconds')})", "{{pipeline}} {{partition}}"),),
+        (Query(f"max by (pipeline, partition) ({_own('input_unread_seconds')})", "{{pipeline}} {{partition}}"),),
     ),
     Panel(
-        "Unread records, by partition",
+        "Unread offsets, by partition",
         "short",
-        (Query(f"max by (pipeline, partition) ({_own('unread_records')})", "{{pipeline}} {{partition}}"),),
+        (Query(f"max by (pipeline, partition) ({_own('input_unread_offsets')})", "{{pipeline}} {{partition}}"),),
     ),
     Panel(
         "Time of an epoch",

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 DRIVER, EXECUTOR, CREATE, SERVICE = "driver", "executor", "`create` job", "service of a job"
+BACKUP = "`backup` job"
 BROKER, CONTROLLER, OBJECT_STORE, RESULT_STORE = "broker", "controller", "object store", "result store"
 OPERATOR, HISTORY = "Spark operator", "history server"
 PROMETHEUS, ALERTMANAGER = "Prometheus", "Alertmanager"
-KAFKA_GRANT, OBJECT_GRANT = "`kafka-grant` job", "`minio-grant` job"
+KAFKA_GRANT, OBJECT_GRANT, RESULT_GRANT = "`kafka-grant` job", "`minio-grant` job", "`postgres-grant` job"
+_GRANTS: Final = (KAFKA_GRANT, OBJECT_GRANT, RESULT_GRANT)
 NAMES, API_SERVER, TARGET = "name server", "API server", "what a job names"
 CLIENT, ANY_POD, ANYBODY = "pod of a named namespace", "any pod", "anybody"
 
@@ -22,6 +24,7 @@ CONSOLE_OUTSIDE: Final = "`external_access.console`"
 HISTORY_OUTSIDE: Final = "`external_access.history_server`"
 KAFKA_SECURED: Final = "`security.kafka`"
 OBJECTS_SECURED: Final = "`security.object_store`"
+RESULTS_SECURED: Final = "`security.result_store`"
 KAFKA_CLIENTS: Final = "`kafka.clients`"
 OBJECT_CLIENTS: Final = "`object_store.clients`"
 RESULT_CLIENTS: Final = "`result_store.clients`"
@@ -55,7 +58,7 @@ class Flow:
     protocols: tuple[str, ...] = ("TCP",)
 
 
-_PIPELINE: Final = (DRIVER, EXECUTOR, CREATE, SERVICE)
+_PIPELINE: Final = (DRIVER, EXECUTOR, CREATE, BACKUP, SERVICE)
 WITHIN_A_PIPELINE: Final = (DRIVER, EXECUTOR)
 """What goes on among these is among those of one pipeline."""
 FLOWS: Final = (
@@ -85,6 +88,7 @@ FLOWS: Final = (
     Flow((BROKER,), BROKER, (9094,), "copies of partitions, with certificates", KAFKA_SECURED),
     Flow((KAFKA_GRANT,), BROKER, (9094,), "users and rights", KAFKA_SECURED),
     Flow((OBJECT_GRANT,), OBJECT_STORE, (9000,), "users and rights", OBJECTS_SECURED),
+    Flow((RESULT_GRANT,), RESULT_STORE, (5432,), "roles and passwords", RESULTS_SECURED),
     Flow((BROKER,), BROKER, (9093,), "the quorum", COMBINED),
     Flow((BROKER, CONTROLLER), CONTROLLER, (9093,), "the quorum", APART),
     Flow((HISTORY,), OBJECT_STORE, (9000,), "event logs"),
@@ -96,7 +100,7 @@ FLOWS: Final = (
     Flow((ANYBODY,), OBJECT_STORE, (9001,), "browsers", CONSOLE_OUTSIDE),
     Flow((ANYBODY,), HISTORY, (18080,), "browsers", HISTORY_OUTSIDE),
     Flow(
-        (*_PIPELINE, BROKER, CONTROLLER, OPERATOR, HISTORY, KAFKA_GRANT, OBJECT_GRANT, PROMETHEUS, ALERTMANAGER),
+        (*_PIPELINE, BROKER, CONTROLLER, OPERATOR, HISTORY, *_GRANTS, PROMETHEUS, ALERTMANAGER),
         *(NAMES, (53,), "names of all of these", "", ("UDP", "TCP")),
     ),
 )

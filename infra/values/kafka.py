@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from infra.values.common import ImageReference, KubernetesName, NodePort, Part, Port, Resources, Storage, Values
+from infra.values.common import DataValues, ImageReference, KubernetesName, NodePort, Part, Port, Resources, Storage
 from infra.values.exposure import Exposure
 from infra.values.network import KafkaPolicies
 
@@ -59,12 +59,14 @@ class Security(Part):
     version: str
 
 
-class KafkaValues(Values):
+class KafkaValues(DataValues):
     """The broker.
 
     Attributes:
         nodes: brokers; replication follows: 1 copy with one, 3 copies and 2 in sync with three.
         controllers: 0: brokers are controllers too. 3: a StatefulSet `kafka-controller` of their own.
+        spread: brokers, and controllers, are on nodes of their own: `soft` as far as there are nodes; `hard` or not at
+            all, so that no node takes two copies with it.
         cluster_id: 22 characters of base64; it must never change while data exists.
         session_timeout_ms: after this silence a broker counts as dead, so a killed one is refused that long.
         heap_mib: heap of a broker.
@@ -84,6 +86,7 @@ class KafkaValues(Values):
 
     nodes: Literal[1, 3] = 1
     controllers: Literal[0, 3] = 0
+    spread: Literal["soft", "hard"] = "soft"
     cluster_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{21}$")] = "ZWZmZWN0aXZlbHktb25jZQ"
     session_timeout_ms: Annotated[int, Field(ge=2000, le=60_000)] = 4000
     heap_mib: Annotated[int, Field(ge=192)] = 384

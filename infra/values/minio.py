@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.values.common import ImageReference, KubernetesName, Part, Resources, Storage, Values
+from infra.values.common import DataValues, ImageReference, KubernetesName, Part, Resources, Storage
 from infra.values.exposure import Exposure
-from infra.values.network import ObjectPolicies
+from infra.values.network import StorePolicies
 
 
 class External(Part):
@@ -43,7 +43,7 @@ class Security(Part):
     grant_image: ImageReference
 
 
-class MinioValues(Values):
+class MinioValues(DataValues):
     """The object store.
 
     Attributes:
@@ -62,4 +62,4 @@ class MinioValues(Values):
     storage: Storage = Storage(size="8Gi")
     security: Security | None = None
     metrics: bool = False
-    network_policies: ObjectPolicies = ObjectPolicies()
+    network_policies: StorePolicies = StorePolicies()

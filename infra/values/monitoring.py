@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.values.common import KubernetesName, Part, Resources, Storage, Values
+from infra.values.common import KubernetesName, Part, Resources, ServerValues, Storage
 from infra.values.network import WatchPolicies
 
 
@@ -21,7 +21,7 @@ class Alertmanager(Part):
     resources: Resources = Resources(cpu_request="20m", memory_request="32Mi", memory_limit="128Mi")
 
 
-class MonitoringValues(Values):
+class MonitoringValues(ServerValues):
     """What watches. Silences are in Alertmanager's memory: a new pod has none.
 
     Attributes:

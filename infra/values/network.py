@@ -150,8 +150,8 @@ class KafkaPolicies(ServerPolicies, NamePolicies):
     """Of brokers and controllers, which find each other by name."""
 
 
-class ObjectPolicies(ServerPolicies, NamePolicies):
-    """Of the object store; who gives rights finds it by name."""
+class StorePolicies(ServerPolicies, NamePolicies):
+    """Of the object store, or of PostgreSQL; who gives rights finds it by name."""
 
 
 class OperatorPolicies(NamePolicies):

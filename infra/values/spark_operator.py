@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from infra.values.common import KubernetesName, Resources, Values
+from infra.values.common import KubernetesName, Resources, ServerValues
 from infra.values.network import OperatorPolicies
 
 
-class SparkOperatorValues(Values):
+class SparkOperatorValues(ServerValues):
     """The operator.
 
     Attributes:

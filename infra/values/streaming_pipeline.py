@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client
-from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
+from infra.values.common import KubernetesName, ObjectName, Part, Port, Quantity, Resources, Schedule, Values
 from infra.values.network import PipelinePolicies
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
@@ -29,6 +29,7 @@ OURS = (
     "PYTHON",
     "EFFECTIVELY_ONCE_SPARK_CONF",
     "EFFECTIVELY_ONCE_WHEEL_DIGEST",
+    "EFFECTIVELY_ONCE_IMAGE",
     "EFFECTIVELY_ONCE_EVENTS",
     "EFFECTIVELY_ONCE_METRICS_PORT",
 )
@@ -36,11 +37,16 @@ OURS = (
 
 
 class Driver(Part):
-    """The driver's pod; its memory is heap plus overhead (Python and the JVM's own)."""
+    """The driver's pod; its memory is heap plus overhead (Python and the JVM's own).
+
+    Attributes:
+        priority_class: None takes the cluster's default, as executors do.
+    """
 
     cpu_request: Quantity = "200m"
     memory_mib: Annotated[int, Field(ge=256)] = 768
     memory_overhead_mib: Annotated[int, Field(ge=128)] = 384
+    priority_class: ObjectName | None = None
 
 
 class Executors(Part):
@@ -89,6 +95,22 @@ class Service(Part):
     resources: Resources = Resources(cpu_request="50m", memory_request="64Mi", memory_limit="256Mi")
 
 
+class Backup(Part):
+    """Copies of the chain by a CronJob.
+
+    Attributes:
+        schedule: when, in UTC; what cron understands.
+        place: below which they lie, s3://bucket/prefix at the pipeline's endpoint.
+        keep: how many stay.
+        deadline_s: how long one may take.
+    """
+
+    schedule: Schedule
+    place: Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[A-Za-z0-9][A-Za-z0-9_./-]*$")]
+    keep: Annotated[int, Field(ge=1, le=1000)] = 7
+    deadline_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
+
+
 class SecretEnvironment(Part):
     """Variables of driver and executors from a Secret of the pipeline's own.
 
@@ -101,6 +123,13 @@ class SecretEnvironment(Part):
     secret: KubernetesName
     variables: Annotated[tuple[VariableName, ...], Field(min_length=1)]
     version: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+
+
+class SecretKey(Part):
+    """One entry of a Secret of the release's namespace that is not the chart's."""
+
+    secret: ObjectName
+    key: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]{1,253}$")]
 
 
 class SparkSecret(Part):
@@ -137,10 +166,12 @@ class StreamingPipelineValues(Values):
         event_log: Spark's event log.
         source: the input topic.
         service: a small HTTP service of the job, in the pipeline's image; None: there is none.
+        backup: copies of the chain; None: there are none.
         suspend: True ends driver and executors, and keeps everything else.
         extra_files: Python files that come first on the path of driver and executors.
         environment: variables of driver and executors, such as addresses that the job calls; never credentials.
         secret_environment: those that are credentials.
+        secrets: likewise, of Secrets that somebody else makes, by variable; a change of what is in them starts nothing.
         wheel_digest: stands for all code in the image (sha256); every declaration pins it.
         announce: write progress announcements to the containers' logs.
         ui: serve Spark's UI while the driver runs.
@@ -170,10 +201,12 @@ class StreamingPipelineValues(Values):
     event_log: EventLog = EventLog()
     source: Source = Source()
     service: Service | None = None
+    backup: Backup | None = None
     suspend: bool = False
     extra_files: dict[FileName, str] = Field(default_factory=dict)
     environment: dict[VariableName, str] = Field(default_factory=dict)
     secret_environment: SecretEnvironment | None = None
+    secrets: dict[VariableName, SecretKey] = Field(default_factory=dict)
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     announce: bool = False
     ui: bool = True
@@ -196,11 +229,16 @@ class StreamingPipelineValues(Values):
         secret = [key for key in self.spark_conf if "secret" in key.lower() or "password" in key.lower()]
         if secret:
             raise ValueError(f"sparkConf holds {secret[0]!r}: credentials come from credentialsSecret, never from conf")
-        secrets = self.secret_environment.variables if self.secret_environment else ()
-        taken = [name for name in (*self.environment, *secrets) if name.startswith(OURS)]
-        if taken:
-            raise ValueError(f"environment holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
+        self._check_variables()
         for key in FIXED_PORTS:
             if not 0 < int(text if (text := self.spark_conf.get(key, "1")).isdecimal() else 0) <= 65535:
                 raise ValueError(f"sparkConf.{key}: a port from 1 to 65535 is allowed, got {text!r}: policies name it")
         return self
+
+    def _check_variables(self) -> None:
+        environment = (*self.environment, *(self.secret_environment.variables if self.secret_environment else ()))
+        for field, names in (("environment", environment), ("secrets", self.secrets)):
+            if taken := [name for name in names if name.startswith(OURS)]:
+                raise ValueError(f"{field} holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
+        if twice := [name for name in self.secrets if name in environment]:
+            raise ValueError(f"secrets holds {twice[0]!r}, and environment too: leave it out of one of them")

@@ -16,10 +16,10 @@ from tests.bench import (
     optimisations,
     page,
     quick,
+    race,
     restart,
     semantics,
     state,
-    streams,
 )
 
 CASES = {
@@ -27,7 +27,7 @@ CASES = {
     "page": (page, "writes the docs' page of measurements from the newest ones"),
     "semantics": (semantics, "at least once on plain Spark, with the catalog, and exactly once"),
     "against": (against, "user_counts of this checkout and of an earlier commit: what a change costs"),
-    "streams": (streams, "S1 against plain Spark with dedup and Kafka Streams"),
+    "race": (race, "the packaged job against Kafka Streams, Flink and plain Spark: rows/s and CPU"),
     "dedup": (dedup, "the catalog against dropDuplicatesWithinWatermark"),
     "checkpoint": (checkpoint, "our checkpoint file manager against Spark's default one"),
     "restart": (restart, "driver killed to next published epoch, with many live ids"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -12,20 +13,18 @@ from tests.bench.errors import BenchError
 
 END_S, POLL_S = 30.0, 0.5
 AT_ONCE = 10_000
-
-
-def read_counts(bootstrap: str, topic: str) -> dict[int, int]:
-    """Events of each window by its start in ms: the last count of each user, of what is committed.
-
-    Raises:
-        BenchError: the end of the topic was not reached.
-
-    """
-    return per_window(values(bootstrap, topic))
+UserWindow = tuple[str, int]
+"""A user, and the start of a window in ms."""
+Counted = TypeVar("Counted", int, UserWindow)
 
 
 def values(bootstrap: str, topic: str) -> list[bytes]:
-    """What is committed of a topic, each partition's in its order.
+    """What is committed of a topic, each partition's in its order. Raises BenchError as `stream` does."""
+    return [*stream(bootstrap, topic)]
+
+
+def stream(bootstrap: str, topic: str) -> Iterator[bytes]:
+    """Yield what is committed of a topic: all of it may be more than memory takes.
 
     Raises:
         BenchError: the end of the topic was not reached.
@@ -43,19 +42,24 @@ def values(bootstrap: str, topic: str) -> list[bytes]:
     try:
         parts = list(consumer.list_topics(topic, END_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in parts])
-        return [*_values(consumer, topic, len(parts))]
+        yield from _values(consumer, topic, len(parts))
     finally:
         consumer.close()
 
 
-def per_window(lines: Iterable[bytes]) -> dict[int, int]:
-    """Sum counts by window; a later count of one user and window replaces the one before."""
-    last: dict[tuple[str, int], int] = {}
+def per_user(lines: Iterable[bytes]) -> dict[UserWindow, int]:
+    """Return the count of each user and window; a later one replaces the one before."""
+    last: dict[UserWindow, int] = {}
     for value in lines:
         line = orjson.loads(value)
         last[line["user"], line["window_start_ms"]] = line["count"]
+    return last
+
+
+def per_window(lines: Iterable[bytes]) -> dict[int, int]:
+    """Sum counts by window."""
     sums: dict[int, int] = {}
-    for (_, start), count in last.items():
+    for (_, start), count in per_user(lines).items():
         sums[start] = sums.get(start, 0) + count
     return sums
 
@@ -65,25 +69,36 @@ def window_of(line: bytes) -> int:
     return int(orjson.loads(line)["window_start_ms"])
 
 
-def compare(arm: str, found: Mapping[int, int], truth: Mapping[int, int], closed_by_ms: int, window_ms: int) -> int:
-    """Compare all windows that end until `closed_by_ms`, and return how many they are.
+def compare(
+    arm: str, found: Mapping[Counted, int], truth: Mapping[Counted, int], closed_by_ms: int, window_ms: int
+) -> int:
+    """Compare all windows that end until `closed_by_ms`, whole or user by user, and return how many they are.
 
     Raises:
         BenchError: a window has another count than was sent.
 
     """
-    due = {start: count for start, count in truth.items() if start + window_ms <= closed_by_ms}
-    wrong = [start for start, count in due.items() if found.get(start, 0) != count]
+    due, shown = (
+        {key: count for key, count in counts.items() if _start_of(key) + window_ms <= closed_by_ms}
+        for counts in (truth, found)
+    )
+    windows = {_start_of(key) for key in due}
+    wrong = sorted(key for key in due.keys() | shown.keys() if shown.get(key, 0) != due.get(key, 0))
     if wrong:
-        first = min(wrong)
+        first = wrong[0]
         raise BenchError(
-            f"{arm}: {len(wrong)} of {len(due)} windows are wrong; the one at {first} has {found.get(first, 0):,} "
-            f"events, {due[first]:,} were sent: its speed means nothing"
+            f"{arm}: {len({_start_of(key) for key in wrong})} of {len(windows)} windows are wrong; the one at "
+            f"{_start_of(first)}{'' if isinstance(first, int) else f' of {first[0]}'} has {shown.get(first, 0):,} "
+            f"events, {due.get(first, 0):,} were sent: its speed means nothing"
         )
-    return len(due)
+    return len(windows)
 
 
-def _values(consumer: Consumer, topic: str, parts: int) -> Iterable[bytes]:
+def _start_of(key: int | UserWindow) -> int:
+    return key if isinstance(key, int) else key[1]
+
+
+def _values(consumer: Consumer, topic: str, parts: int) -> Iterator[bytes]:
     ended: set[int | None] = set()
     deadline = time.monotonic() + END_S
     while len(ended) < parts:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import psutil
 
-from infra.embedded.process import descendants
 from infra.embedded.spark import EXECUTOR_CLASS
+from tests.bench.looking import family, look_regularly
 
 DRIVER, EXECUTORS, WORKERS, ALL = "driver", "executors", "Python workers", "all"
 ROLES = (DRIVER, EXECUTORS, WORKERS, ALL)
@@ -51,25 +50,14 @@ def watch_memory(pid: int) -> Iterator[Peaks]:
 
     Pages that forked workers share count for each of them: so they do for whoever kills for memory by process.
     """
-    peaks, ended = Peaks(), threading.Event()
-
-    def run() -> None:
-        while not ended.wait(LOOK_EVERY_S):
-            peaks.look(_family(pid))
-
-    looking = threading.Thread(target=run, name="memory", daemon=True)
-    looking.start()
-    try:
+    peaks = Peaks()
+    with look_regularly(lambda: peaks.look(_sizes(pid)), LOOK_EVERY_S):
         yield peaks
-    finally:
-        ended.set()
-        looking.join()
 
 
-def _family(pid: int) -> Iterator[tuple[Sequence[str], int]]:
-    with suppress(psutil.Error):
-        for one in (psutil.Process(pid), *descendants(pid)):
-            with suppress(psutil.Error):
-                # The size first: a command line that cannot be read any more belongs to one that has ended.
-                size = one.memory_info().rss
-                yield one.cmdline(), size
+def _sizes(pid: int) -> Iterator[tuple[Sequence[str], int]]:
+    for one in family(pid):
+        with suppress(psutil.Error):
+            # The size first: a command line that cannot be read any more belongs to one that has ended.
+            size = one.memory_info().rss
+            yield one.cmdline(), size

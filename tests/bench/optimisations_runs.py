@@ -17,7 +17,7 @@ from tests.bench.optimised import VARIANTS
 from tests.bench.optimised_job import group
 from tests.bench.options import in_turn
 from tests.bench.place import MASTERS, Place
-from tests.bench.s1_arms import OURS, TOPIC, Run, run_arm
+from tests.bench.s1_arms import TOPIC, Run, run_arm, start_ours
 from tests.bench.s1_events import Events
 
 AS_IS, NOT_FUSED, NOT_COMBINED, NEITHER = VARIANTS
@@ -112,7 +112,7 @@ def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) 
             log.mkdir()
             conf = event_log.settings(log)
             run = Run(place, events, name, asked.epoch_rows, MASTERS[asked.master], EPOCHS[arm], conf)
-            found = run_arm(run, OURS, compare=number == 0)
+            found = run_arm(arm, run, start_ours)
             logged = event_log.read(log)
             ours = [each for each in logged if any("MapInArrow" in line for line in each.plan)]
             if not ours:

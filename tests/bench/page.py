@@ -22,7 +22,7 @@ TABLE, FIGURE = "table.md", "figure.svg"
 EVIDENCE, PAGE = Path("docs/evidence/bench"), Path("docs/reference/benchmarks.md")
 TITLES = {
     "semantics": "What exactly-once costs",
-    "streams": "S1 beside plain Spark and Kafka Streams",
+    "race": "The packaged job beside Kafka Streams, Flink and plain Spark",
     "against": "All changes since the commit before the proof of whole input",
     "dedup": "Deduplication alone, beside Spark's",
     "flat": "The dedup catalog as live ids grow",

@@ -26,9 +26,12 @@ from tests.harness.adapters.topics import LARGE
 ADMIN_S = 30.0
 SINKS = ("accepted", "dead_letter", "user_counts")
 """Of the jobs that are measured."""
+BROKER, STORE = "broker", "object store"
 HEAP_MIB = 2048
 LASTING_JVM = LASTING_JVM_OPTIONS
 LOCAL, CLUSTER = "local[2]", "local-cluster[2,1,{heap}]"
+PRODUCER = {"batch.size": 128 << 10, "linger.ms": 100, "compression.type": "lz4"}
+"""Of peers: larger than the defaults, each is what a guide to throughput changes first."""
 MASTERS = {"local": LOCAL, "cluster": CLUSTER.format(heap=HEAP_MIB)}
 """One JVM with two cores, or driver and two executors in JVMs of their own."""
 
@@ -47,6 +50,7 @@ class Place:
 
     Attributes:
         scratch: removed at the end.
+        servers: process ids of broker and object store, by what they are.
 
     """
 
@@ -55,6 +59,7 @@ class Place:
     scratch: Path
     console: Console
     admin: AdminClient = field(repr=False)
+    servers: Mapping[str, int] = field(default_factory=dict)
 
     def create(self, topics: Sequence[NewTopic]) -> None:
         """Create topics, and wait until they are there."""
@@ -66,11 +71,11 @@ class Place:
         for future in self.admin.delete_topics(list(topics)).values():
             future.result(ADMIN_S)
 
-    def fill_topic(self, topic: str, values: Iterable[bytes], says: str) -> int:
+    def fill_topic(self, topic: str, values: Iterable[bytes], says: str, partitions: int = PARTITIONS) -> int:
         """Create a topic, send all values to it, and return how many bytes they have; `says` is what they are."""
-        self.create([NewTopic(topic, PARTITIONS, 1)])
+        self.create([NewTopic(topic, partitions, 1)])
         with self.console.step(f"{says} into a topic"):
-            return fill(self.endpoints.kafka_bootstrap, topic, values)
+            return fill(self.endpoints.kafka_bootstrap, topic, values, partitions)
 
     @contextmanager
     def ending(self, process: Child, name: str, topics: Sequence[str] = ()) -> Iterator[None]:
@@ -148,4 +153,5 @@ def open_place() -> Iterator[Place]:
         scratch = Path(folder)
         with EmbeddedStack(scratch, toolchain, long_lived=True) as stack:
             admin = AdminClient({"bootstrap.servers": stack.endpoints.kafka_bootstrap, "log_level": 0})
-            yield Place(toolchain, stack.endpoints, scratch, console, admin)
+            servers = {BROKER: stack.kafka.pid, STORE: stack.object_store.pid}
+            yield Place(toolchain, stack.endpoints, scratch, console, admin, servers)

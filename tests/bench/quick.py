@@ -8,11 +8,17 @@ import time
 from types import ModuleType
 
 from infra.toolchain.prepare import default_console
-from tests.bench import checkpoint, dedup, flat, restart, semantics, streams
+from tests.bench import checkpoint, dedup, flat, race, restart, semantics
 
 SET: dict[str, tuple[ModuleType, list[str]]] = {
     "semantics": (semantics, ["--records", "400000", "--bytes", "100", "--rounds", "3"]),
-    "streams": (streams, ["--records", "1500000", "--batch-rows", "250000", "--rounds", "3"]),
+    "race": (
+        race,
+        [
+            *("--records", "600000", "--bytes", "100", "--partitions", "4", "--batch-rows", "50000"),
+            *("--outputs", "both", "--arms", "ours", "streams", "flink-dedup", "spark", "--rounds", "1"),
+        ],
+    ),
     "dedup": (dedup, ["--live", "1000000", "--rounds", "3", "--steady", "8"]),
     "checkpoint": (checkpoint, ["--batches", "100", "--rounds", "1"]),
     "restart": (restart, ["--live", "1000000", "--rounds", "3"]),

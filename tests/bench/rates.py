@@ -12,6 +12,9 @@ from typing import Any
 from infra.embedded.process import Child, wait_for
 from tests.bench.errors import BenchError
 
+POLL_S = 0.2
+"""Looking takes time of the same cores, and a peer's broker answers each look."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -23,10 +26,21 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Rows per second, and for how many seconds that was measured."""
+    """Rows per second, and over how many rows from when to when (ms since 1970) that was measured."""
 
-    rows_per_s: float
-    measured_s: float
+    rows: int
+    began_ms: float
+    ended_ms: float
+
+    @property
+    def measured_s(self) -> float:
+        """For how many seconds it was measured."""
+        return (self.ended_ms - self.began_ms) / 1000
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows per second."""
+        return self.rows / self.measured_s
 
     @property
     def rounded(self) -> dict[str, float]:
@@ -49,8 +63,7 @@ def rate(seen: Sequence[Seen], warm_up: int, total: int) -> Rate:
         raise BenchError(
             f"all {total:,} rows came with those of the warm-up ({warm_up:,}): measure more records, or smaller batches"
         )
-    measured_s = (last.t_ms - first.t_ms) / 1000
-    return Rate((total - first.rows) / measured_s, measured_s)
+    return Rate(total - first.rows, first.t_ms, last.t_ms)
 
 
 def read_announced(path: Path) -> list[dict[str, Any]]:
@@ -72,6 +85,24 @@ def batches(path: Path) -> list[Seen]:
     )
 
 
+def scale(seen: Iterable[Seen], part: int, total: int) -> list[Seen]:
+    """Return rows of all, where only `part` of `total` come so far as to be seen."""
+    return [Seen(one.t_ms, one.rows * total // part) for one in seen]
+
+
+def follow(look: Callable[[], Seen]) -> Callable[[], list[Seen]]:
+    """Keep what each look sees, for one that is asked how far it has come and announces nothing."""
+    seen: list[Seen] = []
+
+    def read() -> list[Seen]:
+        now = look()
+        if not seen or now.rows > seen[-1].rows:
+            seen.append(now)
+        return seen
+
+    return read
+
+
 def until_all(read: Callable[[], list[Seen]], total: int, within_s: float, process: Child) -> list[Seen]:
     """Wait until all rows were seen, and return when. Raises ServerError when time is up or the process has ended."""
     seen: list[Seen] = []
@@ -80,7 +111,7 @@ def until_all(read: Callable[[], list[Seen]], total: int, within_s: float, proce
         seen[:] = read()
         return bool(seen) and seen[-1].rows >= total
 
-    wait_for(f"{total:,} rows", within_s, all_seen, process)
+    wait_for(f"{total:,} rows", within_s, all_seen, process, POLL_S)
     return seen
 
 

@@ -15,10 +15,12 @@ PARTITIONS = 4
 WINDOW_MS = 60_000
 START_MS = 1_750_000_020_000  # a whole minute
 FLUSH_S = 120.0
+LEAST_BYTES = 86
+"""Of an event without payload."""
 _CHUNK = 100_000
 _SPREAD = 0x5DEECE66D  # odd: n times this, modulo 2**40, is another number for every n
 _COPY_WITHIN = 5_000
-_OUT_OF_ORDER_MS = 2_000
+OUT_OF_ORDER_MS = 2_000
 
 Whole = NDArray[np.int64]
 
@@ -32,7 +34,7 @@ class Events:
         users: of which few have most of the events (Zipf, exponent 1.05).
         span_ms: event time from the first record to the last.
         duplicates: share of records that are copies of one of the 5,000 before them.
-        record_bytes: size of a record, whose payload fills it up; one below 86 is as small as it can be.
+        record_bytes: size of a record, whose payload fills it up; one below `LEAST_BYTES` is as small as it can be.
 
     """
 
@@ -57,8 +59,8 @@ class Events:
             originals = originals[originals]
         weights = np.arange(1, self.users + 1) ** -1.05
         ranks = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], rng.random(self.records), side="right")
-        times = START_MS + _OUT_OF_ORDER_MS + numbers * self.span_ms // self.records
-        times -= rng.integers(0, _OUT_OF_ORDER_MS + 1, self.records)
+        times = START_MS + OUT_OF_ORDER_MS + numbers * self.span_ms // self.records
+        times -= rng.integers(0, OUT_OF_ORDER_MS + 1, self.records)
         return originals, ranks[originals], times[originals]
 
     def values(self) -> Iterator[bytes]:
@@ -80,10 +82,16 @@ class Events:
         """Events of each user and window (its start in ms), with copies counted or not."""
         originals, ranks, times = self.columns()
         counted = slice(None) if copies else originals == np.arange(self.records)
-        pairs = np.stack([ranks, times - times % WINDOW_MS])[:, counted]
-        keys, numbers = np.unique(pairs, axis=1, return_counts=True)
-        found = zip(*keys.tolist(), numbers.tolist(), strict=True)
-        return {(name(rank), start): number for rank, start, number in found}
+        numbers = (times - START_MS) // WINDOW_MS
+        windows = int(numbers.max()) + 1
+        keys, counts = np.unique((ranks * windows + numbers)[counted], return_counts=True)
+        users = (divmod(key, windows) for key in keys.tolist())
+        found = zip(users, counts.tolist(), strict=True)
+        return {(name(rank), START_MS + window * WINDOW_MS): count for (rank, window), count in found}
+
+    def count(self, *, copies: bool) -> int:
+        """Events, with copies counted or not."""
+        return self.records if copies else len(np.unique(self.columns()[0]))
 
     def reached_ms(self, sent: int) -> int:
         """Event time in ms that so many records have reached at least."""
@@ -102,7 +110,7 @@ def value(number: int, rank: int, time_ms: int, record_bytes: int = 0) -> bytes:
     return short % (b"x" * max(0, record_bytes - len(short) + len(b"%b")))
 
 
-def fill(bootstrap: str, topic: str, values: Iterable[bytes]) -> int:
+def fill(bootstrap: str, topic: str, values: Iterable[bytes], partitions: int = PARTITIONS) -> int:
     """Send all values, in turn to each partition, and return how many bytes they have.
 
     Raises:
@@ -129,7 +137,7 @@ def fill(bootstrap: str, topic: str, values: Iterable[bytes]) -> int:
         total += len(body)
         while True:
             try:
-                producer.produce(topic, body, partition=number % PARTITIONS, on_delivery=judged)
+                producer.produce(topic, body, partition=number % partitions, on_delivery=judged)
                 break
             except BufferError:
                 producer.poll(0.1)

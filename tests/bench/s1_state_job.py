@@ -10,8 +10,8 @@ from pyspark.sql import functions as f
 
 from effectively_once import Pipeline, Stateful, ToKafka
 from effectively_once.driver.main import run
+from effectively_once_jobs.user_counts.transform import events
 from tests.bench.s1_events import WINDOW_MS
-from tests.bench.s1_job import events
 
 COUNTS = pa.schema([("user", pa.string()), ("window_start_ms", pa.int64()), ("count", pa.int64())])
 

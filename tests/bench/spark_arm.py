@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,8 +40,8 @@ def plain_session(name: str, conf: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def watch(query: StreamingQuery, batches: int | None = None) -> None:
-    """Announce each batch that has ended, until the query fails or `batches` of them were announced."""
+def watch(query: StreamingQuery, batches: int | None = None, beside: Sequence[StreamingQuery] = ()) -> None:
+    """Announce each batch that has ended, until `batches` of them were, or it or a query beside it has failed."""
     announced = -1
     while batches is None or announced + 1 < batches:
         ended = query.awaitTermination(POLL_S)
@@ -52,7 +52,7 @@ def watch(query: StreamingQuery, batches: int | None = None) -> None:
                 if one.batchId > announced and "addBatch" in one.durationMs:
                     announce("batch", **_facts(one))
                     announced = one.batchId
-        if ended:
+        if ended or not all(other.isActive for other in beside):
             return
 
 

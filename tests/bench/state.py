@@ -13,8 +13,7 @@ from tests.bench import table
 from tests.bench.facts import Kept, spread
 from tests.bench.options import add_common, in_turn, pick
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, open_place
-from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm
-from tests.bench.s1_arms import OURS as LIBRARY
+from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, run_arm, start_ours
 from tests.bench.s1_events import Events
 
 LEDGER, SPARK = "ledger state", "Spark state"
@@ -63,8 +62,8 @@ def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: d
     for number in range(asked.rounds):
         for arm in in_turn([*JOBS], number):
             name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
-            run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
-            once = partial(run_arm, run, LIBRARY, compare=number == 0)
+            run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm])
+            once = partial(run_arm, arm, run, start_ours)
             sample = kept.take(once, keys=keys, arm=arm, round=number)
             found[_name(arm, keys)].append(sample["rows_per_s"])
             place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")

@@ -1,91 +1,99 @@
-"""S1, events per user and minute, side by side: ours with dedup, plain Spark with dedup, Kafka Streams without.
-
-`python -m tests.bench streams`: one topic, filled once; the arms take turns, each beginning anew. A sample is rows per
-second from the end of a warm-up (a quarter of the rows) until all rows are processed and committed. In the first round
-the counts that an arm published are compared with what was sent.
-"""
+"""Kafka Streams as an arm: a small Java program, and how far it has come."""
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-from functools import partial
-from math import inf
+import time
+from dataclasses import dataclass
+from pathlib import Path
 
-from tests.bench import s1_streams, table
-from tests.bench.facts import Kept, spread
-from tests.bench.options import add_common, in_turn, pick
-from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, open_place
-from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, WARM_UP, Run, run_arm
-from tests.bench.s1_events import PARTITIONS, Events
-from tests.bench.spark_arm import ROCKSDB
+from confluent_kafka.admin import AdminClient
 
-TARGETS = {SPARK: table.Target(at_least=2.0), STREAMS: table.Target(at_least=1.5)}
-ENOUGH_S = 3.0
-"""Rows are counted when a batch or a transaction ends, about every second: less than this measures mostly that."""
-OWN_JOB, PACKAGED_JOB = "tests.bench.s1_job", "effectively_once_jobs.user_counts"
+from infra.embedded.process import Child
+from tests.bench.peers import class_path
+from tests.bench.place import HEAP_MIB, LASTING_JVM, PRODUCER, Place
+from tests.bench.positions import at_the_end, read_positions, sum_of
+from tests.bench.rates import Seen
+from tests.bench.s1_events import PARTITIONS
 
-
-def arguments(given: argparse.ArgumentParser) -> None:
-    """Add the options of this case."""
-    given.add_argument("--records", type=int, default=4_000_000)
-    given.add_argument("--users", type=int, default=100_000)
-    given.add_argument("--batch-rows", type=int, default=500_000, help="rows of our epoch, and of a batch of Spark")
-    given.add_argument("--ours", default=None, help=f"module of our job; {OWN_JOB} where it is, else {PACKAGED_JOB}")
-    given.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="settings of Spark, for both arms")
-    add_common(given, master="local", arms=list(ARMS))
+MAIN = "org.effectivelyonce.bench.CountPerMinute"
+BY_ID, BY_USER, IDS, COUNTS = "by-id", "by-user", "ids", "counts"
+COMMIT_MS, THREADS, CACHE_MIB = 1_000, 2, 64
 
 
-def measure(asked: argparse.Namespace) -> str:
-    """Run it and return the table."""
-    events = Events(asked.records, asked.users)
-    module = asked.ours or (OWN_JOB if importlib.util.find_spec(OWN_JOB) else PACKAGED_JOB)
-    conf = dict(each.split("=", 1) for each in asked.conf)
-    kept = Kept.begin(
-        "streams",
-        asked.resume,
-        **pick(asked, "records", "users", "rounds", "batch_rows", "arms"),
-        ours=module,
-        warm_up=WARM_UP,
-        shards=SHARDS,
-        lateness_ms=LATENESS_MS,
-        jvm=LASTING_JVM,
-        master=MASTERS[asked.master],
-        streams_threads=s1_streams.THREADS,
-        streams_commit_ms=s1_streams.COMMIT_MS,
-        streams_cache_mib=s1_streams.CACHE_MIB,
-        conf=conf,
-        rocksdb=ROCKSDB,
-        heap_mib=HEAP_MIB,
-    )
-    found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
-    shortest_s = inf
-    with open_place() as place:
-        bytes_each = place.fill_topic(TOPIC, events.values(), f"{events.records:,} events") / events.records
-        for number in range(asked.rounds):
-            for arm in in_turn(asked.arms, number):
-                name = f"s{number}_{[*ARMS].index(arm)}"
-                run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], module, conf)
-                # Counts are compared once: reading them back takes as long as a run.
-                sample = kept.take(partial(run_arm, run, arm, compare=number == 0), arm=arm, round=number)
-                found[arm].append(sample["rows_per_s"])
-                shortest_s = min(shortest_s, sample["measured_s"])
-                place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
-    text = _table(found, events, bytes_each, module)
-    if shortest_s < ENOUGH_S:
-        text += f"\n\nTOO SHORT: one arm was measured for {shortest_s:.1f} s only. Take more records."
-    return kept.finish(text, "S1: events per user and minute", "rows/s", found)
+@dataclass(frozen=True)
+class Job:
+    """One run: its application id, which names its consumer group and its topics, and what it does.
 
+    Attributes:
+        grace_ms: has to be the whole stream: threads read partitions at their own pace, and what one of them reads
+            ahead would make the records of the others late.
+        accepted: topic of the rows that are counted; empty: they are not published.
+        dedup_ms: how long an id is known; 0: copies are not dropped.
+        partitions: of the input, and so of the topics in between.
 
-def _table(found: dict[str, list[float]], events: Events, bytes_each: float, module: str) -> str:
-    does = {**DOES, OURS: f"{module}: {DOES[OURS]}"}
-    rows = [[arm, spread(samples), does[arm]] for arm, samples in found.items()]
-    lines = [
-        f"{events.records:,} events of {bytes_each:.0f} bytes, {events.users:,} users, {events.duplicates:.0%} copies, "
-        f"{PARTITIONS} partitions, broker on the same machine; {len(next(iter(found.values())))} rounds",
-        "",
-        table.table(["arm", "rows/s, median (from, to)", "what it does"], rows),
-        "",
-    ]
-    lines += [table.ratio(found, OURS, arm, target) for arm, target in TARGETS.items() if {OURS, arm} <= found.keys()]
-    return "\n".join(lines)
+    """
+
+    name: str
+    topic: str
+    output: str
+    window_ms: int
+    grace_ms: int
+    accepted: str = ""
+    dedup_ms: int = 0
+    partitions: int = PARTITIONS
+
+    def properties(self, bootstrap: str, state: Path) -> str:
+        """Write the program's settings; a pure function."""
+        lines = {
+            "application.id": self.name,
+            "bootstrap.servers": bootstrap,
+            "state.dir": str(state),
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": COMMIT_MS,
+            "num.stream.threads": THREADS,
+            "statestore.cache.max.bytes": CACHE_MIB << 20,
+            "replication.factor": 1,
+            "consumer.auto.offset.reset": "earliest",
+            "consumer.max.poll.records": 5_000,
+            **{f"producer.{key}": value for key, value in PRODUCER.items()},
+            "bench.topic": self.topic,
+            "bench.output": self.output,
+            "bench.accepted": self.accepted,
+            "bench.partitions": self.partitions,
+            "bench.window.ms": self.window_ms,
+            "bench.grace.ms": self.grace_ms,
+            "bench.dedup.ms": self.dedup_ms,
+        }
+        return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+    def start(self, place: Place) -> Child:
+        """Start it; its log is `logs/<name>.log`."""
+        path = place.scratch / f"{self.name}.properties"
+        path.write_text(self.properties(place.endpoints.kafka_bootstrap, place.scratch / "work" / self.name))
+        flags = [f"-Xmx{HEAP_MIB}m", LASTING_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        java: list[str | Path] = [place.toolchain.java, *flags, "-cp", class_path("streams"), MAIN, path]
+        log = place.scratch / "logs" / f"{self.name}.log"
+        return Child(self.name, java, log, cwd=place.scratch)
+
+    @property
+    def between(self) -> list[str]:
+        """Topics that rows go through, in their order; Kafka Streams makes them for itself."""
+        names = [BY_ID, BY_USER] if self.dedup_ms else [BY_USER]
+        return [f"{self.name}-{name}-repartition" for name in names]
+
+    def topics(self) -> list[str]:
+        """All topics that Kafka Streams makes for itself."""
+        stores = [IDS, COUNTS] if self.dedup_ms else [COUNTS]
+        return [*self.between, *(f"{self.name}-{store}-changelog" for store in stores)]
+
+    def progress(self, admin: AdminClient, total: int, counted: int) -> Seen:
+        """How many of `total` events are counted and committed, of which `counted` come to the last topic in between.
+
+        The position there is that number, but for the marks that end transactions, a few a second: so all events are
+        there when all parts of the program are at the end of what they read.
+        """
+        at = read_positions(admin, self.name)
+        t_ms = time.time() * 1000
+        rows = min(sum_of(at, self.between[-1]) * total // counted, total - 1)
+        through = sum_of(at, self.topic) >= total and at_the_end(admin, at, self.between, self.partitions)
+        return Seen(t_ms, total if through else rows)

@@ -37,6 +37,14 @@ def ratio(samples: Samples, ours: str, theirs: str, target: Target | None = None
     return f"{ours} / {theirs}: {value:.2f} ({(target or Target()).judge(value)})"
 
 
+def paired(samples: Samples, ours: str, theirs: str, target: Target | None = None) -> str:
+    """Divide round by round, as what made a round slow made both slow, and take the median of that."""
+    each = [one / other for one, other in zip(samples[ours], samples[theirs], strict=True)]
+    value = statistics.median(each)
+    judged = (target or Target()).judge(value)
+    return f"{ours} / {theirs}: {value:.2f} ({min(each):.2f} to {max(each):.2f}; {judged})"
+
+
 def median(samples: Samples, arm: str, unit: str, target: Target | None = None) -> str:
     """Say the median of one arm."""
     value = statistics.median(samples[arm])

@@ -29,3 +29,19 @@ def test_windows_that_are_still_open_are_not_compared() -> None:
 def test_a_lost_or_doubled_event_is_refused(found: dict[int, int]) -> None:
     with pytest.raises(BenchError, match=r"1 of 2 windows are wrong; the one at 60000"):
         counts.compare("ours", found, TRUTH, 2 * MINUTE, MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ({("a", 0): 5, ("b", 0): 3}, "1 of 1 windows are wrong; the one at 0 of a has 5 events, 4 were sent"),
+        ({("a", 0): 4}, "of b has 0 events, 4 were sent"),
+        ({("a", 0): 4, ("b", 0): 4, ("c", 0): 1}, "of c has 1 events, 0 were sent"),
+    ],
+)
+def test_user_by_user_it_is_seen_what_makes_up_for_another(found: dict[tuple[str, int], int], why: str) -> None:
+    truth = {("a", 0): 4, ("b", 0): 4, ("a", MINUTE): 7}
+
+    assert counts.compare("ours", {("a", 0): 4, ("b", 0): 4}, truth, MINUTE, MINUTE) == 1
+    with pytest.raises(BenchError, match=why):
+        counts.compare("ours", found, truth, MINUTE, MINUTE)

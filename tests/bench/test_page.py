@@ -41,7 +41,7 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
     keep(runs, "20260102-000000-dedup", "ours / theirs: 3.10")
     (runs / "20260102-000000-dedup" / facts.PLANS).write_text("plans")
     keep(runs, "20260103-000000-dedup", None)
-    keep(runs, "20260104-000000-streams", "another case", case="streams")
+    keep(runs, "20260104-000000-race", "another case", case="race")
     assert page.measure(argparse.Namespace(runs=runs, docs=docs)) == ""
     text = (docs / page.PAGE).read_text()
     assert text.index("another case") < text.index("ours / theirs: 3.10")

@@ -53,3 +53,19 @@ def test_batches_of_spark_end_when_spark_says_so_not_when_they_are_announced(tmp
 
 def test_before_the_driver_announces_anything_nothing_was_seen(tmp_path: Path) -> None:
     assert rates.epochs(tmp_path / "none.jsonl") == []
+
+
+def test_rows_of_which_a_part_comes_through_are_told_as_all_of_them() -> None:
+    assert rates.scale([Seen(1, 0), Seen(2, 19), Seen(3, 38)], 38, 40) == [Seen(1, 0), Seen(2, 20), Seen(3, 40)]
+
+
+def test_of_one_that_is_looked_at_only_what_is_new_is_kept() -> None:
+    looks = iter([Seen(1, 0), Seen(2, 5), Seen(3, 5), Seen(4, 9)])
+    read = rates.follow(lambda: next(looks))
+
+    assert [len(read()) for _ in range(4)] == [1, 2, 2, 3]
+    assert measured_between(rates.rate([Seen(1, 0), Seen(2, 5), Seen(4, 9)], 5, 9)) == (4, 2, 4)
+
+
+def measured_between(rate: rates.Rate) -> tuple[int, float, float]:
+    return rate.rows, rate.began_ms, rate.ended_ms

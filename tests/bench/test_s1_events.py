@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from tests.bench.s1_events import WINDOW_MS, Events
+from tests.bench.s1_events import LEAST_BYTES, WINDOW_MS, Events
 
 EVENTS = Events(20_000, users=500)
 
@@ -24,6 +24,11 @@ def test_records_are_about_85_bytes_and_one_in_twenty_is_a_copy() -> None:
     assert len({json.loads(value)["id"] for value in values}) == 19_000
 
 
+def test_an_event_without_payload_has_the_least_size() -> None:
+    assert {len(value) for value in EVENTS.values()} == {LEAST_BYTES}
+    assert {len(value) for value in Events(100, record_bytes=100).values()} == {100}
+
+
 def test_without_duplicates_every_id_is_another() -> None:
     assert len({json.loads(value)["id"] for value in Events(20_000, duplicates=0.0).values()}) == 20_000
 
@@ -35,6 +40,7 @@ def test_counts_per_window_and_per_user_are_those_of_the_records() -> None:
         keys = [(one["user"], one["event_time_ms"] - one["event_time_ms"] % WINDOW_MS) for one in of]
         assert EVENTS.per_window(copies=copies) == Counter(start for _, start in keys)
         assert EVENTS.per_user(copies=copies) == Counter(keys)
+        assert EVENTS.count(copies=copies) == len(keys)
 
 
 def test_few_users_have_most_of_the_events() -> None:

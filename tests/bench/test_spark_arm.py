@@ -53,3 +53,11 @@ def test_batches_are_announced_with_the_end_that_spark_tells(tmp_path: Path, mon
         rates.Seen(2250, 11),
         rates.Seen(2250, 18),
     ]
+
+
+def test_a_query_beside_it_that_has_failed_ends_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "events.jsonl"))
+
+    watch(_Query([_progress(0, 5)]), beside=[SimpleNamespace(isActive=True), SimpleNamespace(isActive=False)])
+
+    assert rates.batches(tmp_path / "events.jsonl") == [rates.Seen(2250, 5)]

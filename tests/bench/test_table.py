@@ -23,6 +23,15 @@ def test_a_ratio_is_one_of_medians_and_is_judged(target: Target | None, told: st
     assert table.ratio(SAMPLES, "ours", "theirs", target) == told
 
 
+def test_a_paired_ratio_is_the_median_of_those_of_one_round() -> None:
+    samples = {"ours": [30.0, 10.0, 20.0], "theirs": [10.0, 10.0, 25.0]}
+
+    judged = "ours / theirs: 1.00 (0.80 to 3.00; target at least 1.5: MISSED)"
+    assert table.paired(samples, "ours", "theirs", Target(at_least=1.5)) == judged
+    with pytest.raises(ValueError, match="shorter"):
+        table.paired({**samples, "theirs": [10.0]}, "ours", "theirs")
+
+
 def test_a_time_is_judged_by_its_median() -> None:
     assert table.median(SAMPLES, "ours", "ms", Target(at_most=20)) == "ours: 20.0 ms (target at most 20 ms: met)"
 

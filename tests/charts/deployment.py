@@ -29,6 +29,7 @@ KINDS: Final = {
     "spark-operator": flows.OPERATOR,
     "history-server": flows.HISTORY,
     "minio-grant": flows.OBJECT_GRANT,
+    "postgres-grant": flows.RESULT_GRANT,
 }
 STRANGER, METADATA_ADDRESS, FOREIGN, ADDRESS = "stranger", "metadata of a cloud", "pod of others", "address outside"
 API_IP: Final = "172.18.0.2"
@@ -48,11 +49,12 @@ _TEAM: Final[dict[str, Any]] = {
     "object_store": {"clients": [GATEWAYS]},
     "result_store": {"clients": [GATEWAYS]},
     "pipelines": {
-        "user_counts": {"service": {"module": "own.answers"}},
+        "user_counts": {"service": {"module": "own.answers"}, "backup": {"schedule": "@daily"}},
         "clicks": {
             "job": "own.clicks",
             "result_store": True,
             "service": {"module": "own.answers"},
+            "backup": {"schedule": "@daily"},
             "egress": [{"namespace": PAYMENTS, "ports": [8080]}],
         },
     },
@@ -62,7 +64,7 @@ WANTED: Final = {
     TEAM: settings(**_TEAM),
     SECURED: settings(
         **_TEAM | {"monitoring": {"enabled": True, "operator_objects": True, "clients": [GATEWAYS]}},
-        security={"kafka": True, "spark": True, "object_store": True},
+        security={"kafka": True, "spark": True, "object_store": True, "result_store": True},
     ),
 }
 
@@ -162,6 +164,7 @@ def _marks(wanted: Settings) -> Iterator[str]:
         (wanted.external_access.history_server.by != "none", flows.HISTORY_OUTSIDE),
         (wanted.security.kafka, flows.KAFKA_SECURED),
         (wanted.security.object_store, flows.OBJECTS_SECURED),
+        (wanted.security.result_store, flows.RESULTS_SECURED),
         (wanted.kafka.clients, flows.KAFKA_CLIENTS),
         (wanted.object_store.clients, flows.OBJECT_CLIENTS),
         (wanted.result_store.clients, flows.RESULT_CLIENTS),
@@ -183,6 +186,8 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
             for role in ("driver", "executor", "executor"):
                 labels = one["spec"][role]["template"]["metadata"]["labels"]
                 yield namespace, {**labels, "spark-role": role}
+        elif one["kind"] == "CronJob":
+            yield namespace, one["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
         elif "template" in one.get("spec", {}):
             for _ in range(1 + (one["kind"] == "StatefulSet")):
                 yield namespace, one["spec"]["template"]["metadata"]["labels"]
@@ -191,7 +196,8 @@ def _templates(objects: list[Object]) -> Iterator[tuple[str, dict[str, str]]]:
 def _pod(namespace: str, labels: dict[str, str], ip: str) -> Endpoint:
     part = labels.get("spark-role") or labels.get(COMPONENT)
     kinds = {"create": flows.CREATE, "service": flows.SERVICE, "controller": flows.CONTROLLER}
-    kinds |= {"grant": flows.KAFKA_GRANT, "prometheus": flows.PROMETHEUS, "alertmanager": flows.ALERTMANAGER}
+    kinds |= {"grant": flows.KAFKA_GRANT, "backup": flows.BACKUP}
+    kinds |= {"prometheus": flows.PROMETHEUS, "alertmanager": flows.ALERTMANAGER}
     kind = {"driver": flows.DRIVER, "executor": flows.EXECUTOR, **kinds}.get(part or "") or KINDS[labels[NAME]]
     return Endpoint(kind, ip, namespace, labels, labels.get("effectively-once/pipeline", "platform"))
 

@@ -52,6 +52,8 @@ class Rendered:
             if one["kind"] == "SparkApplication":
                 for role in ("driver", "executor"):
                     yield f"{name}/{role}", one["spec"][role]["template"]["spec"]
+            elif one["kind"] == "CronJob":
+                yield name, one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
             elif "template" in one.get("spec", {}):
                 yield name, one["spec"]["template"]["spec"]
 

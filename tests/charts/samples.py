@@ -17,8 +17,9 @@ from infra.values.monitoring import Alertmanager, MonitoringValues
 from infra.values.network import Pods, WatchPolicies, operator_metrics
 from infra.values.network import object_store as store_metrics
 from infra.values.postgres import PostgresValues
+from infra.values.postgres import Security as PostgresSecurity
 from infra.values.spark_operator import SparkOperatorValues
-from infra.values.streaming_pipeline import EventLog, StreamingPipelineValues
+from infra.values.streaming_pipeline import Backup, EventLog, StreamingPipelineValues
 from tests.settings import pipeline_settings
 
 IMAGE = "registry.example/effectively-once-x:0123"
@@ -42,6 +43,12 @@ MINIO_SECURITY = MinioSecurity(
     policies={"orders": (Folder(bucket="lake", folder="orders/"),)},
     users={"orders-0": "orders"},
     folders=(Folder(bucket="lake", folder="spark-events/orders/"),),
+    grant_image="registry.example/spark:1",
+)
+POSTGRES_SECURITY = PostgresSecurity(
+    tls_secret="postgres-tls-0-0",
+    users_secret="postgres-users-0-0",
+    users=("orders",),
     grant_image="registry.example/spark:1",
 )
 
@@ -90,6 +97,7 @@ EACH: dict[str, tuple[str, Values]] = {
     ),
     "minio-secured": ("minio", MinioValues(**COMMON, security=MINIO_SECURITY)),
     "postgres": ("postgres", PostgresValues(**COMMON)),
+    "postgres-secured": ("postgres", PostgresValues(**COMMON, security=POSTGRES_SECURITY)),
     "spark-operator": ("spark-operator", SparkOperatorValues(**COMMON, namespaces=("pipelines", "more"))),
     "spark-operator-2": (
         "spark-operator",
@@ -128,6 +136,7 @@ EACH: dict[str, tuple[str, Values]] = {
         pipeline(
             event_log=EventLog(enabled=True),
             announce=True,
+            backup=Backup(schedule="17 3 * * *", place="s3://copies/clicks"),
             extra_files={"job.py": "x = 1\n"},
             settings=with_database(),
             database_secret="database",

@@ -39,7 +39,6 @@ def test_one_node_is_broker_and_controller() -> None:
     assert {found[key] for key in found if key.endswith((".factor", ".isr", ".replicas"))} == {"1"}
     (pod,) = dict(objects.pods()).values()
     assert "KAFKA_INITIAL_CONTROLLERS" not in environment(pod)
-    assert objects.of("PodDisruptionBudget") == []
     assert objects.one("Service", "kafka-nodes")["spec"]["publishNotReadyAddresses"] is True
 
 
@@ -61,7 +60,6 @@ def test_three_nodes_have_three_copies_and_know_each_other() -> None:
         assert (host, port) == (f"kafka-{number}.kafka-nodes.{NAMESPACE}.svc.cluster.local", "9093")
         assert len(base64.urlsafe_b64decode(directory + "==")) == 16
     assert len({rest.split(":")[2] for _, rest in parts}) == 3
-    assert objects.one("PodDisruptionBudget", "kafka-broker")["spec"]["maxUnavailable"] == 1
 
 
 def test_directories_follow_from_the_cluster() -> None:
@@ -89,10 +87,6 @@ def test_controllers_apart() -> None:
     assert (quorum["KAFKA_NODE_ID_OFFSET"], pods["StatefulSet/kafka"]["KAFKA_NODE_ID_OFFSET"]) == ("100", "0")
     service = objects.one("Service", "kafka")["spec"]["selector"]
     assert service["app.kubernetes.io/component"] == "broker"
-    assert {one["metadata"]["name"] for one in objects.of("PodDisruptionBudget")} == {
-        "kafka-broker",
-        "kafka-controller",
-    }
 
 
 def test_voters_see_whether_their_quorum_was_formed() -> None:

@@ -15,7 +15,7 @@ from effectively_once.pipeline.settings import load
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
 from infra.values.network import PipelinePolicies
-from infra.values.streaming_pipeline import EventLog, Executors, SecretEnvironment, Service
+from infra.values.streaming_pipeline import EventLog, Executors, SecretEnvironment, SecretKey, Service
 from tests.charts.render import Object, Rendered, environment
 from tests.charts.samples import WHEEL, pipeline, with_database
 from tests.charts.streaming_pipeline import application, job, objects
@@ -106,6 +106,7 @@ def test_environment_of_driver_and_executors(announce: bool) -> None:
     for role in ("driver", "executor"):
         found = environment(pod(rendered, role))
         assert found["EFFECTIVELY_ONCE_WHEEL_DIGEST"] == WHEEL
+        assert found["EFFECTIVELY_ONCE_IMAGE"] == application(rendered)["spec"]["image"]
         assert found.get("EFFECTIVELY_ONCE_EVENTS") == ("/proc/1/fd/1" if announce else None)
         assert "PYTHONPATH" not in found
 
@@ -188,7 +189,7 @@ def test_variables_of_a_job_reach_driver_and_executors() -> None:
     for role in ("driver", "executor"):
         told = environment(pod(rendered, role))
         assert (told["PAYMENTS_URL"], told["TRIES"]) == ("http://payments:8080", "3")
-    for taken in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "EFFECTIVELY_ONCE_WHEEL_DIGEST", "PYTHONPATH"):
+    for taken in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "EFFECTIVELY_ONCE_IMAGE", "PYTHONPATH"):
         with pytest.raises(ValidationError, match=f"{taken}.*set already"):
             objects(environment={taken: "x"})
     with pytest.raises(ValidationError, match="environment"):
@@ -214,6 +215,31 @@ def test_secret_variables_are_referenced_and_a_new_value_starts_the_application_
         objects(
             secret_environment=SecretEnvironment(secret="x", variables=("AWS_SECRET_ACCESS_KEY",), version="ab" * 8)
         )
+
+
+def test_secrets_of_others_are_referenced_and_nothing_else_tells_of_them() -> None:
+    """A Secret of many names serves, also one that YAML would take for a number; the job that makes topics has none."""
+    given = {"GEO_TOKEN": SecretKey(secret="geo.team", key="token.v1"), "PIN": SecretKey(secret="42", key="7")}
+    rendered = objects(environment={"GEO_URL": "http://geo"}, secrets=given)
+    for role in ("driver", "executor"):
+        told = environment(pod(rendered, role))
+        assert told["GEO_URL"] == "http://geo"
+        assert told["GEO_TOKEN"] == {"secretKeyRef": {"name": "geo.team", "key": "token.v1"}}
+        assert told["PIN"] == {"secretKeyRef": {"name": "42", "key": "7"}}
+    assert "GEO_TOKEN" not in environment(job(rendered)["spec"]["template"]["spec"])
+    assert application(rendered)["spec"] != application(objects(environment={"GEO_URL": "http://geo"}))["spec"]
+
+
+def test_a_variable_has_one_origin() -> None:
+    one = SecretKey(secret="geo", key="token")
+    own = SecretEnvironment(secret="user-counts-environment", variables=("B",), version="ab" * 8)
+    for name in ("A", "B"):
+        with pytest.raises(ValidationError, match=f"secrets holds '{name}', and environment too"):
+            objects(environment={"A": "x"}, secret_environment=own, secrets={name: one})
+    with pytest.raises(ValidationError, match=r"secrets holds 'AWS_SECRET_ACCESS_KEY', which is set already"):
+        objects(secrets={"AWS_SECRET_ACCESS_KEY": one})
+    with pytest.raises(ValidationError, match="no-name"):
+        objects(secrets={"no-name": one})
 
 
 def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library() -> None:

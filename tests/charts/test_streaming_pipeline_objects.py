@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.values.streaming_pipeline import EventLog, Source
+from effectively_once.__main__ import parser
+from infra.values.streaming_pipeline import Backup, EventLog, Source
 from tests.charts.render import NAMESPACE, render
 from tests.charts.samples import pipeline
 from tests.charts.streaming_pipeline import application, job, objects
@@ -46,6 +47,20 @@ def test_job_runs_again_only_for_something_else() -> None:
     assert len({name(), name(settings=other), name(source=Source(partitions=8)), name(image=image)}) == 4
     assert job(objects(image=image))["spec"]["template"]["spec"]["containers"][0]["image"] == image
     assert "ttlSecondsAfterFinished" not in job(objects())["spec"]
+
+
+def test_backups_are_taken_one_after_the_other_with_what_the_pipeline_may_read() -> None:
+    """Nobody but the pod that takes them sees their place; without a schedule there are none."""
+    rendered = objects(backup=Backup(schedule="17 3 * * *", place="s3://copies/clicks", keep=3))
+    made = rendered.of("CronJob")[0]["spec"]
+    assert (made["schedule"], made["timeZone"], made["concurrencyPolicy"]) == ("17 3 * * *", "Etc/UTC", "Forbid")
+    pod = made["jobTemplate"]["spec"]["template"]["spec"]
+    container, creates = pod["containers"][0], job(rendered)["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"][-2:] == ["effectively_once", "backup"]
+    assert container["args"] == ["/etc/effectively-once/settings.json", "s3://copies/clicks", "--keep=3"]
+    assert (container["env"], container["image"]) == (creates["env"], creates["image"])
+    assert parser().parse_args(["backup", *container["args"]]).keep == 3
+    assert objects().of("CronJob") == []
 
 
 def test_changed_settings_change_the_application() -> None:

@@ -43,7 +43,6 @@ def demo(
     from tests.harness.judge.accounting import accounting  # noqa: PLC0415
     from tests.harness.judge.verdict import show  # noqa: PLC0415
     from tests.harness.results import Verdict  # noqa: PLC0415
-    from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
     if job not in DEMO_JOBS:
         raise RefusedError(f"there is no job {job!r}; there are: {', '.join(DEMO_JOBS)}")
@@ -63,10 +62,7 @@ def demo(
         raise typer.Exit(_fraud(seed, console, records=records, kills=kills, **of_fraud))
     if job == "card_ledger":
         raise typer.Exit(_cards(seed, console, records, kills))
-    try:
-        what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records or RECORDS)
-    except InputError as error:
-        raise RefusedError(str(error)) from error
+    what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records or RECORDS)
     toolchain = prepare(console)
     archive = class_archive(toolchain, console)
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()

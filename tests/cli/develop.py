@@ -49,6 +49,7 @@ def lint() -> None:
         "ruff format": ["ruff", "format", "--check", "."],
         "mypy": ["mypy"],
         "layers": ["lint-imports"],
+        "circles": ["lint-imports", "--config", ".importlinter-circles"],
     }
     console = default_console()
     failed = []

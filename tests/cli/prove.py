@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from infra.command_line import console_out
-from infra.errors import RefusedError
 from infra.toolchain.prepare import default_console
 from tests.cli.app import PASS_ON, app, register
 
@@ -82,15 +81,12 @@ def check(
     ] = None,
 ) -> None:
     """Judge a run of any kind again from its files; exit code 0 pass, 1 fail, 2 unknown."""
-    from tests.harness.judge.again import RejudgeError, differences, place_to_judge  # noqa: PLC0415
-    from tests.harness.pack.archive import PackError, is_packed  # noqa: PLC0415
+    from tests.harness.judge.again import differences, place_to_judge  # noqa: PLC0415
+    from tests.harness.pack.archive import is_packed  # noqa: PLC0415
 
-    try:
-        with place_to_judge(run, out) as place:
-            code = _judge_again(place)
-            differ = differences(run, place) if is_packed(run) else []
-    except (RejudgeError, PackError) as error:
-        raise RefusedError(str(error)) from error
+    with place_to_judge(run, out) as place:
+        code = _judge_again(place)
+        differ = differences(run, place) if is_packed(run) else []
     if is_packed(run):
         typer.echo("\n".join([f"✗ {one}" for one in differ] or [f"✓ as results.json in {run} says"]), err=bool(differ))
     raise typer.Exit(code or (2 if differ else 0))

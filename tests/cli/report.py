@@ -11,10 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from infra.command_line import run
+from infra.console import Console
 from infra.errors import RefusedError
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness import report
-from tests.harness.pack.archive import PackError, is_packed
+from tests.harness.pack.archive import is_packed
 from tests.harness.report import campaign, index, kept, packing
 from tests.harness.report.private import private
 
@@ -91,7 +92,8 @@ def evidence(
 ) -> None:
     """What the repository keeps of run directories, or of a sum of them."""
     hidden = list(private(os.environ, CHECKOUT))
-    results, size = packing.pack(runs, to, hidden, checkout=CHECKOUT, any_verdict=any_verdict)
+    step = Console().step
+    results, size = packing.pack(runs, to, hidden, checkout=CHECKOUT, any_verdict=any_verdict, step=step)
     if to.resolve().parent == EVIDENCE:
         index.write(EVIDENCE, kept=True)
     typer.echo(f"{results.verdict}: {len(results.parts)} runs, {size / 1e6:.1f} MB\n{to / 'report.html'}")
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def command(**how: Any) -> Any:
         try:
             return app(**how)
-        except (FileNotFoundError, PackError, campaign.CampaignError, packing.PackingError) as error:
+        except FileNotFoundError as error:
             raise RefusedError(str(error)) from error
 
     return run(command, arguments, "report")

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from infra.embedded.guard import report_interrupt
-from infra.errors import RefusedError
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.experiments import page
@@ -25,8 +24,6 @@ from tests.experiments.embedded import QUICK, embedded
 from tests.experiments.experiment import Experiment
 from tests.experiments.results import Results
 from tests.experiments.run_folder import PAGE, begin
-from tests.harness.evidence import EvidenceError
-from tests.harness.workload.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +46,6 @@ def main(experiment: Experiment[Any, Any], arguments: Sequence[str] | None = Non
     def act(asked: Any) -> int:
         try:
             results = _play(experiment, asked.resume or _begin(experiment, asked), asked.only)
-        except (EvidenceError, InputError) as error:
-            raise RefusedError(str(error)) from error
         except (KeyboardInterrupt, SystemExit) as end:
             return report_interrupt(
                 end, "everything that was started has been stopped; --resume RUN plays what is left"

@@ -83,10 +83,6 @@ def judge_again(one: Experiment[Any, Any], run: Path) -> int:
 
 
 def _judge_again(run: Path, judge: Callable[[Path], Any], show: Callable[[Any], object]) -> int:
-    try:
-        results = judge(run)
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
+    results = judge(run)
     show(results)
     return int(results.verdict.exit_code)

@@ -17,12 +17,13 @@ from pydantic import (
     field_validator,
 )
 
+from infra.errors import UserError
 from tests.harness.schemas import SinkSchema
 
 SINKS = ("accepted", "dead_letter", "user_counts", "global_counts")
 
 
-class EvidenceError(Exception):
+class EvidenceError(UserError):
     """Evidence is missing, truncated or not readable, so nothing can be judged from it.
 
     Args:

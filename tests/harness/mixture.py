@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from infra.errors import UserError
 from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.cluster_sorts import CLUSTER, ZOMBIE
@@ -95,7 +96,7 @@ FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT, SLOW_DISK)
 """Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
 
-class NoFaultError(Exception):
+class NoFaultError(UserError):
     """There is no such fault; the message says which there are."""
 
 
@@ -116,7 +117,7 @@ def parse_faults(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -
         return tuple(sorts.values())
     if text.isdecimal():
         if int(text) < 1:
-            raise NoFaultError(f"FAULTS={text}: at least 1")
+            raise NoFaultError(f"FAULTS={text}: a number is at least 1")
         return _draw(int(text), seed, sorts)
     strikes: list[Strike] = []
     for word in text.split(","):
@@ -137,7 +138,7 @@ def without_result_store(strikes: Sequence[Strike], text: str) -> tuple[Strike, 
     """
     left = tuple(one for one in strikes if RESULT_STORE not in one.target)
     if "database-" in text:
-        raise NoFaultError(f"FAULTS={text}: there is no result store here")
+        raise NoFaultError(f"FAULTS={text}: there is no result store here; leave out what begins with database-")
     return left
 
 

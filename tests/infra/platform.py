@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from pulumi_kubernetes import Provider
 
 from infra import assembly
 from infra.settings import Settings, load
+from infra.versions import SPARK_OPERATOR_CRDS
 
 IMAGES = {
     name: f"effectively-once-{name}:0123456789ab" for name in ("spark", "spark-operator", "kafka", "minio", "postgres")
@@ -27,10 +29,23 @@ def settings(**config: object) -> Settings:
     return load(config, IMAGES)
 
 
-def crds(folder: Path) -> dict[str, str]:
-    """Put a CRD into `folder` and return the environment that names it."""
-    (folder / "sparkapplications.yaml").write_text("apiVersion: apiextensions.k8s.io/v1\n")
-    return {"EFFECTIVELY_ONCE_CRDS": str(folder)}
+def crds(folder: Path) -> Path:
+    """Return a folder below `folder` with a CRD of our operator's version and nothing else."""
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sparkapplications.sparkoperator.k8s.io"},
+    }
+    made = folder / "crds"
+    made.mkdir(exist_ok=True)
+    (made / "sparkapplications.yaml").write_text(f"{SPARK_OPERATOR_CRDS}\n{json.dumps(definition)}\n")
+    return made
+
+
+def with_crds(wanted: Settings, folder: Path) -> Settings:
+    """Return settings that name a folder of CRDs."""
+    operator = wanted.spark_operator.model_copy(update={"crds": str(folder)})
+    return wanted.model_copy(update={"spark_operator": operator})
 
 
 def found(key: str, namespace: str = "") -> str:
@@ -57,7 +72,10 @@ class Answers(mocks.Mocks):
 
 @dataclass(frozen=True)
 class Registration:
-    """What the engine was asked to make; `secret` are the inputs that it keeps encrypted."""
+    """What the engine was asked to make; `secret` are the inputs that it keeps encrypted.
+
+    `parents_before` are the URNs of parents below which the state may have it.
+    """
 
     urn: str
     kind: str
@@ -68,6 +86,7 @@ class Registration:
     ignore_changes: tuple[str, ...]
     retained: bool
     transforms: tuple[str, ...]
+    parents_before: tuple[str, ...]
 
 
 class Engine(mocks.MockMonitor):
@@ -93,6 +112,7 @@ class Engine(mocks.MockMonitor):
                 tuple(request.ignoreChanges),
                 bool(request.retainOnDelete),
                 tuple(one.token for one in request.transforms),
+                tuple(one.spec.parentUrn for one in request.aliases),
             )
         )
         return answer
@@ -135,18 +155,22 @@ class Deployed:
 
 def deploy(
     wanted: Settings,
-    environment: Mapping[str, str],
+    definitions: Path | None = None,
     brought: Mapping[str, str | None] | None = None,
     works: Callable[[str], None] | None = None,
 ) -> Deployed:
-    """Run the assembly against a mocked engine and wait for every resource; `brought` namespaces were there before."""
+    """Run the assembly against a mocked engine and wait for every resource.
+
+    `definitions` is a folder of CRDs that the settings get; `brought` namespaces were there before.
+    """
+    wanted = wanted if definitions is None else with_crds(wanted, definitions)
     engine = Engine()
     mocks.set_mocks(engine.mocks, project="effectively-once", stack="test", preview=False, monitor=engine)
     result: dict[str, Any] = {}
 
     def program() -> None:
-        assembly.check(wanted, environment)
-        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment, brought or {}, works))
+        assembly.check(wanted)
+        result.update(assembly.build(wanted, Provider("cluster", context="test"), brought or {}, works))
 
     with mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]

@@ -1,23 +1,29 @@
-"""What the API server itself refuses in our namespaces, and to drivers: its own word, without a node."""
+"""What the API server itself refuses in our namespaces, to drivers and of servers: its own word, without a node."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from infra.components import admission
+from infra.components import admission, data_plane
 from infra.components.namespaces import pod_security
 from tests.charts import samples
+from tests.charts.deployment import releases
 from tests.charts.render import render
 from tests.infra.api_server import ApiServer, Object, api_server, missing
 from tests.infra.platform import settings
 
 pytestmark = pytest.mark.slow
-WANTED = settings(pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}})
-NAMESPACE = "effectively-once-pipelines"
+GEO = {"secret": "geo", "key": "token"}
+WANTED = settings(pipelines={"user_counts": {"secrets": {"GEO_TOKEN": GEO}}, "clicks": {"job": "own.clicks"}})
+SERVERS = settings(profile="production")
+PLATFORM = "effectively-once"
+NAMESPACE = f"{PLATFORM}-pipelines"
 DRIVER = f"system:serviceaccount:{NAMESPACE}:user-counts"
 OTHER = f"system:serviceaccount:{NAMESPACE}:clicks"
 RIGHTS = ("ServiceAccount", "Role", "RoleBinding")
@@ -32,19 +38,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         running.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": pod_security()}}
         )
-        kind, meta = "ValidatingAdmissionPolicy", {"name": admission.name(WANTED)}
-        api = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": meta}
         for name in ("user-counts", "clicks"):
             rendered = render("streaming-pipeline", samples.pipeline(name=name).to_helm(), name)
             rights = copy.deepcopy([one for one in rendered if one["kind"] in RIGHTS])
             for subject in (subject for one in rights for subject in one.get("subjects", ())):
                 subject["namespace"] = NAMESPACE
             running.apply(*rights, namespace=NAMESPACE)
-        running.apply(
-            {**api, "kind": kind, "spec": admission.policy(WANTED)},
-            {**api, "kind": f"{kind}Binding", "spec": admission.binding(WANTED)},
-        )
+        name = admission.name(WANTED)
+        running.apply(_policy("", name, admission.policy(WANTED)), _policy("Binding", name, admission.binding(WANTED)))
         yield running
+
+
+def _policy(of: str, name: str, spec: Object) -> Object:
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"ValidatingAdmissionPolicy{of}"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
 def executor(pipeline: str = "user-counts", **spec: object) -> Object:
@@ -113,11 +120,19 @@ def test_a_driver_is_refused_what_is_not_its_own(server: ApiServer, where: str, 
     assert server.run("create", "--dry-run=server", "--filename", "-", given=pod).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["user-counts-environment", "user-counts-kafka", *admission.SHARED])
+@pytest.mark.parametrize("name", ["user-counts-environment", "user-counts-kafka", "geo", *admission.SHARED])
 def test_a_driver_uses_its_own_secrets(server: ApiServer, name: str) -> None:
     pod = executor()
     pod["spec"]["containers"][0]["env"].append(_secret(name))
     assert refused(server, pod) is None
+
+
+def test_a_driver_uses_no_secret_that_another_pipeline_is_given(server: ApiServer) -> None:
+    pod = executor("clicks")
+    pod["spec"]["containers"][0]["env"].append(_secret("geo"))
+    line = refused(server, pod, OTHER)
+    assert line is not None
+    assert "variables of its own Secrets" in line
 
 
 def test_a_driver_ends_no_pod_of_another_pipeline(server: ApiServer) -> None:
@@ -166,3 +181,98 @@ def test_nobody_makes_a_pod_with_any_privilege(server: ApiServer, spec: Change, 
     done = server.run("create", "--dry-run=server", "--filename", "-", given=pod)
     assert done.returncode
     assert "violates PodSecurity" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def servers(server: ApiServer) -> dict[str, tuple[Object, Object]]:
+    """Return StatefulSets with their budgets, by name; the budgets are there, and the policy is in force."""
+    server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLATFORM}})
+    rendered = [
+        one for name, chart, where, values in releases(SERVERS) for one in render(chart, values.to_helm(), name, where)
+    ]
+    named = {(one["kind"], one["metadata"]["name"]): one for one in rendered}
+    sets = {name: one for (kind, name), one in named.items() if kind == "StatefulSet"}
+    both = {name: (one, named["PodDisruptionBudget", name]) for name, one in sets.items()}
+    server.apply(*(budget for _, budget in both.values()), namespace=PLATFORM)
+    server.apply(_policy("", data_plane.name(SERVERS), data_plane.policy()))
+    server.apply(*(_policy("Binding", name, spec) for name, spec in data_plane.bindings(SERVERS)))
+    for one in sets.values():
+        _until(partial(_tells_apart, server, one, _changed(one, {"whenScaled": "Delete"})))
+    return both
+
+
+def _tells_apart(server: ApiServer, taken: Object, refused: Object) -> bool:
+    return refused_set(server, taken) is None and refused_set(server, refused) is not None
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    """Policies, and the budgets that they look at, count within moments."""
+    for _ in range(60):
+        if holds():
+            return
+    pytest.fail("it does not come about")
+
+
+def refused_set(server: ApiServer, one: Object) -> str | None:
+    words = ("create", "--dry-run=server", "--namespace", PLATFORM, "--filename", "-")
+    done = server.run(*words, given=one)
+    return done.stderr.strip() if done.returncode else None
+
+
+def _changed(one: Object, retention: Change, marks: Change | None = None) -> Object:
+    changed = copy.deepcopy(one)
+    changed["spec"]["persistentVolumeClaimRetentionPolicy"] |= retention
+    changed["metadata"]["annotations"] = marks or {}
+    return changed
+
+
+NAMES = ["kafka", "kafka-controller", "minio", "postgres"]
+Servers = dict[str, tuple[Object, Object]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_set_that_lets_its_volumes_go_is_refused_unless_it_says_so(
+    server: ApiServer, servers: Servers, name: str
+) -> None:
+    one, _ = servers[name]
+    said = {data_plane.DELETED: "true"}
+    for change, marks, expected in (
+        ({"whenDeleted": "Delete"}, {}, "volumes would go with this set"),
+        ({"whenDeleted": "Delete"}, {data_plane.DELETED: "false"}, "volumes would go with this set"),
+        ({"whenScaled": "Delete"}, said, "volumes would go when this set is scaled down"),
+    ):
+        assert expected in (refused_set(server, _changed(one, change, marks)) or "")
+    assert refused_set(server, _changed(one, {"whenDeleted": "Delete"}, said)) is None
+
+
+def test_a_set_that_is_there_keeps_its_volumes(server: ApiServer, servers: Servers) -> None:
+    server.apply(servers["postgres"][0], namespace=PLATFORM)
+    patch = json.dumps({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}})
+    done = server.run("--namespace", PLATFORM, "patch", "statefulset", "postgres", "--type=merge", f"--patch={patch}")
+    gone = server.run("--namespace", PLATFORM, "delete", "statefulset", "postgres")
+    assert gone.returncode == 0, gone.stderr
+    assert done.returncode
+    assert "volumes would go with this set" in done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_set_without_a_budget_for_its_pods_is_refused(server: ApiServer, servers: Servers, name: str) -> None:
+    """And no other is."""
+    one, budget = servers[name]
+    other = copy.deepcopy(budget)
+    other["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"] = "other"
+    try:
+        assert server.run("--namespace", PLATFORM, "delete", "pdb", name).returncode == 0
+        _until(lambda: "no params found" in (refused_set(server, one) or ""))
+        assert [each for each in NAMES if refused_set(server, servers[each][0])] == [name]
+        server.apply(other, namespace=PLATFORM)
+        _until(lambda: "is for other pods" in (refused_set(server, one) or ""))
+    finally:
+        server.apply(budget, namespace=PLATFORM)
+    _until(lambda: refused_set(server, one) is None)
+
+
+def test_a_set_of_others_is_not_looked_at(server: ApiServer, servers: Servers) -> None:
+    other = copy.deepcopy(servers["postgres"][0])
+    other["metadata"] = {"name": "other"}
+    assert refused_set(server, _changed(other, {"whenDeleted": "Delete"})) is None

@@ -9,20 +9,19 @@ from typing import Any
 
 import pytest
 
-from infra.settings import SettingsError
 from tests.infra.platform import Deployed, crds, deploy, found, settings
 
 RELEASES = {"minio", "kafka", "postgres", "spark-operator", "user-counts", "history-server"}
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def definitions(tmp_path: Path) -> Path:
     return crds(tmp_path)
 
 
 @pytest.fixture
-def ci(environment: dict[str, str]) -> Deployed:
-    return deploy(settings(profile="ci"), environment)
+def ci(definitions: Path) -> Deployed:
+    return deploy(settings(profile="ci"), definitions)
 
 
 def test_every_part_is_released_into_its_namespace(ci: Deployed) -> None:
@@ -56,16 +55,16 @@ def test_the_history_server_waits_for_the_bucket_that_pipelines_make(ci: Deploye
 
 
 @pytest.mark.parametrize("profile", ["ci", "brokers", "production"])
-def test_a_quorum_counts_as_formed_once_its_nodes_are_ready(environment: dict[str, str], profile: str) -> None:
+def test_a_quorum_counts_as_formed_once_its_nodes_are_ready(definitions: Path, profile: str) -> None:
     """Before that a node has to be formatted; and what says so lives as long as the disks."""
     wanted = settings(profile=profile)
-    engine = deploy(wanted, environment).engine
+    engine = deploy(wanted, definitions).engine
     formed = engine.of("ConfigMap")["kafka-formed"]
     assert "kafka" in engine.below(formed)
     assert formed.inputs["metadata"]["namespace"] == wanted.namespace
     assert set(formed.inputs["data"]) == {"formed"}
     assert formed.retained is not wanted.storage.delete_volumes
-    assert "kafka-formed" not in deploy(settings(kafka={"external": "b:9092"}), environment).engine.of("ConfigMap")
+    assert "kafka-formed" not in deploy(settings(kafka={"external": "b:9092"}), definitions).engine.of("ConfigMap")
 
 
 @pytest.mark.parametrize("release", sorted(RELEASES))
@@ -74,10 +73,10 @@ def test_everything_waits_for_its_namespace(ci: Deployed, release: str) -> None:
     assert chart.inputs["namespace"] in ci.engine.below(chart)
 
 
-def test_the_operator_waits_for_its_crds(ci: Deployed, environment: dict[str, str]) -> None:
+def test_the_operator_waits_for_its_crds(ci: Deployed, definitions: Path) -> None:
     assert "spark-operator-crds" in ci.engine.below(ci.engine.of("Chart")["spark-operator"])
     files = ci.engine.of("ConfigGroup")["spark-operator-crds"].inputs["files"]
-    assert files == [f"{environment['EFFECTIVELY_ONCE_CRDS']}/sparkapplications.yaml"]
+    assert files == [f"{definitions}/sparkapplications.yaml"]
 
 
 def test_passwords_survive_later_updates_and_copies_agree(ci: Deployed) -> None:
@@ -93,8 +92,8 @@ def test_passwords_survive_later_updates_and_copies_agree(ci: Deployed) -> None:
         assert "minio-root" in ci.engine.below(secrets[copy])
 
 
-def test_passwords_are_long_and_drawn_anew_for_each_deployment(ci: Deployed, environment: dict[str, str]) -> None:
-    other = deploy(settings(profile="ci"), environment)
+def test_passwords_are_long_and_drawn_anew_for_each_deployment(ci: Deployed, definitions: Path) -> None:
+    other = deploy(settings(profile="ci"), definitions)
     drawn = set()
     for deployed in (ci, other):
         secrets = deployed.engine.of("Secret")
@@ -141,24 +140,24 @@ def test_the_output_says_where_everything_is(ci: Deployed) -> None:
     assert ci.platform["pipelines"]["user_counts"] == ci.values("user-counts")
 
 
-def test_a_second_run_asks_for_the_same(ci: Deployed, environment: dict[str, str]) -> None:
+def test_a_second_run_asks_for_the_same(ci: Deployed, definitions: Path) -> None:
     """Apart from the passwords, whose changes are ignored, nothing differs from one update to the next."""
 
     def asked(deployed: Deployed) -> dict[str, object]:
         return {one.urn: one.inputs for one in deployed.engine.registered if not one.kind.endswith(":Secret")}
 
-    assert asked(deploy(settings(profile="ci"), environment)) == asked(ci)
+    assert asked(deploy(settings(profile="ci"), definitions)) == asked(ci)
 
 
-def test_volumes_and_passwords_stay_unless_their_removal_is_asked_for(environment: dict[str, str]) -> None:
+def test_volumes_and_passwords_stay_unless_their_removal_is_asked_for(definitions: Path) -> None:
     for delete in (True, False):
-        engine = deploy(settings(profile="ci", storage={"delete_volumes": delete}), environment).engine
+        engine = deploy(settings(profile="ci", storage={"delete_volumes": delete}), definitions).engine
         kept = {one.name for one in engine.registered if one.retained}
         assert kept == (set() if delete else {"effectively-once", "minio-root", "postgres-credentials", "kafka-formed"})
 
 
-def test_passwords_that_were_kept_are_taken_over(environment: dict[str, str]) -> None:
-    engine = deploy(settings(profile="production", adopt_credentials=True), environment).engine
+def test_passwords_that_were_kept_are_taken_over(definitions: Path) -> None:
+    engine = deploy(settings(profile="production", adopt_credentials=True), definitions).engine
     secrets = engine.of("Secret")
     assert "minio-root" not in secrets
     copy = secrets["object-store-credentials-effectively-once-pipelines"]
@@ -173,7 +172,7 @@ def test_what_the_user_brings_is_not_made() -> None:
         result_store={"external": {"host": "db.example", "credentials_secret": "vault/db"}},
         spark_operator={"installed": True},
     )
-    deployed = deploy(wanted, {})
+    deployed = deploy(wanted)
     assert set(deployed.engine.of("Chart")) == {"user-counts", "history-server"}
     assert not deployed.engine.of("ConfigGroup")
     assert "effectively-once-operator" not in deployed.engine.of("Namespace")
@@ -184,27 +183,27 @@ def test_what_the_user_brings_is_not_made() -> None:
     assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == found("AWS_ACCESS_KEY_ID")
 
 
-def test_one_operator_serves_the_pipelines_of_other_stacks_too(environment: dict[str, str]) -> None:
+def test_one_operator_serves_the_pipelines_of_other_stacks_too(definitions: Path) -> None:
     wanted = settings(profile="ci", spark_operator={"other_namespaces": ["second-pipelines"]})
-    operator = deploy(wanted, environment).engine.of("Chart")["spark-operator"]
+    operator = deploy(wanted, definitions).engine.of("Chart")["spark-operator"]
     assert operator.inputs["values"]["namespaces"] == ["effectively-once-pipelines", "second-pipelines"]
 
 
-def test_several_pipelines_share_a_platform_and_nothing_else(environment: dict[str, str]) -> None:
+def test_several_pipelines_share_a_platform_and_nothing_else(definitions: Path) -> None:
     wanted = settings(pipeline_prefix="team_", pipelines={"user_counts": {}, "audit": {"job": "own.audit"}})
-    deployed = deploy(wanted, environment)
+    deployed = deploy(wanted, definitions)
     assert {"team-user-counts", "team-audit"} <= set(deployed.engine.of("Chart"))
     found = deployed.platform["pipelines"]
     assert {one["settings"]["pipeline"] for one in found.values()} == {"team_user_counts", "team_audit"}
     assert {one["settings"]["topic"] for one in found.values()} == {"team_events"}
 
 
-def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(environment: dict[str, str]) -> None:
+def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(definitions: Path) -> None:
     """The digest follows the tag, which is a hash of the contents, and not the registry."""
 
     def released(**images: str) -> dict[str, Any]:
         pipelines = {"user_counts": {}, "clicks": {"wheel": "clicks"}, "audit": {"image": "own:1", "job": "audit"}}
-        deployed = deploy(settings(pipelines=pipelines, images=images), environment)
+        deployed = deploy(settings(pipelines=pipelines, images=images), definitions)
         return {name: deployed.values(name) for name in ("user-counts", "clicks", "audit")}
 
     here = released(**{"job-clicks": "effectively-once-job-clicks:1"})
@@ -218,12 +217,12 @@ def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(env
     assert pushed["clicks"]["wheelDigest"] == here["clicks"]["wheelDigest"]
 
 
-def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it(environment: dict[str, str]) -> None:
+def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it(definitions: Path) -> None:
     """So rollback is one setting, for all pipelines, for one, or for those of a wheel."""
 
     def digest(one: dict[str, Any], **images: str) -> str:
         wanted = settings(pipelines={"user_counts": {"job": "own", **one}}, images=images)
-        told: str = deploy(wanted, environment).values("user-counts")["wheelDigest"]
+        told: str = deploy(wanted, definitions).values("user-counts")["wheelDigest"]
         return told
 
     before, pushed = "effectively-once-spark:before", "registry.example/a/effectively-once-spark:before"
@@ -235,14 +234,30 @@ def test_an_image_of_before_finishes_what_it_declared_whichever_setting_names_it
     assert digest({"wheel": "clicks"}, **{"job-clicks": wheel}) == digest({"image": wheel}) != declared
 
 
-def test_files_beside_the_image_are_pinned_too(environment: dict[str, str]) -> None:
+def test_the_digest_of_a_push_names_no_other_version_of_ours_and_another_one_of_yours(definitions: Path) -> None:
+    """Ours are named after their contents; under your own tag there may be another image, which the digest shows."""
+
+    def pinned(image: str) -> str:
+        deployed = deploy(settings(pipelines={"a": {"job": "own", "image": image}}), definitions)
+        assert deployed.values("a")["image"] == image
+        told: str = deployed.values("a")["wheelDigest"]
+        return told
+
+    one, other = (f"@sha256:{digit * 64}" for digit in "0a")
+    ours = "effectively-once-job-clicks:0123456789ab"
+    assert len({pinned(ours), pinned(f"{ours}{one}"), pinned(f"registry.example/a/{ours}{other}")}) == 1
+    yours = {pinned(f"{name}{end}") for name in ("own:1", "effectively-once-own:1") for end in ("", one, other)}
+    assert len(yours) == 6
+
+
+def test_files_beside_the_image_are_pinned_too(definitions: Path) -> None:
     each = [{"user_counts": {"extra_files": files}} for files in ({}, {"a.py": "x = 1"}, {"a.py": "x = 2"})]
-    deployed = [deploy(settings(pipelines=pipelines), environment) for pipelines in each]
+    deployed = [deploy(settings(pipelines=pipelines), definitions) for pipelines in each]
     assert len({one.values("user-counts")["wheelDigest"] for one in deployed}) == 3
 
 
-def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(environment: dict[str, str]) -> None:
-    engine = deploy(settings(profile="ci", pipelines={"user_counts": {"result_store": True}}), environment).engine
+def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(definitions: Path) -> None:
+    engine = deploy(settings(profile="ci", pipelines={"user_counts": {"result_store": True}}), definitions).engine
     chart = engine.of("Chart")["user-counts"]
     assert chart.inputs["values"]["settings"]["database"] == "postgresql://postgres.effectively-once.svc:5432/results"
     name = chart.inputs["values"]["databaseSecret"]
@@ -256,39 +271,33 @@ def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(en
     assert {copy.name, "postgres"} <= engine.below(chart)
 
 
-def test_credentials_of_a_database_that_the_user_brings_are_copied(environment: dict[str, str]) -> None:
+def test_credentials_of_a_database_that_the_user_brings_are_copied(definitions: Path) -> None:
     wanted = settings(
         result_store={"external": {"host": "db.example", "credentials_secret": "vault/db"}},
         pipelines={"user_counts": {"result_store": True}},
     )
-    engine = deploy(wanted, environment).engine
+    engine = deploy(wanted, definitions).engine
     values = engine.of("Chart")["user-counts"].inputs["values"]
     assert values["settings"]["database"] == "postgresql://db.example:5432/results"
     copy = engine.of("Secret")["result-store-credentials-effectively-once-pipelines"]
     assert copy.inputs["data"] == {"PGUSER": found("username"), "PGPASSWORD": found("password")}
 
 
-def test_changing_a_pipeline_changes_only_its_release(ci: Deployed, environment: dict[str, str]) -> None:
-    changed = deploy(settings(profile="ci", pipelines={"user_counts": {"executors": {"count": 3}}}), environment)
+def test_changing_a_pipeline_changes_only_its_release(ci: Deployed, definitions: Path) -> None:
+    changed = deploy(settings(profile="ci", pipelines={"user_counts": {"executors": {"count": 3}}}), definitions)
     before = {name: one.inputs for name, one in ci.engine.of("Chart").items()}
     after = {name: one.inputs for name, one in changed.engine.of("Chart").items()}
     assert {name for name in before if before[name] != after[name]} == {"user-counts"}
 
 
-def test_scheduling_reaches_every_release(environment: dict[str, str]) -> None:
+def test_scheduling_reaches_every_release(definitions: Path) -> None:
     wanted = settings(
         architecture="arm64",
         scheduling={"node_selector": {"pool": "streams"}, "tolerations": [{"key": "streams", "operator": "Exists"}]},
         image_pull_secrets=["registry"],
     )
-    for name, one in deploy(wanted, environment).engine.of("Chart").items():
+    for name, one in deploy(wanted, definitions).engine.of("Chart").items():
         values = one.inputs["values"]
         assert values["nodeSelector"] == {"pool": "streams", "kubernetes.io/arch": "arm64"}, name
         assert values["tolerations"] == [{"key": "streams", "operator": "Exists"}], name
         assert values["imagePullSecrets"] == ["registry"], name
-
-
-def test_without_crds_nothing_is_registered(tmp_path: Path) -> None:
-    for environment in ({}, {"EFFECTIVELY_ONCE_CRDS": str(tmp_path)}):
-        with pytest.raises(SettingsError, match="EFFECTIVELY_ONCE_CRDS"):
-            deploy(settings(), environment)

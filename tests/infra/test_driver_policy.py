@@ -15,8 +15,8 @@ WANTED = settings(pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}}
 
 def test_the_program_registers_it_with_its_binding(tmp_path: Path) -> None:
     engine = deploy(WANTED, crds(tmp_path)).engine
-    (made,) = engine.of("ValidatingAdmissionPolicy").values()
-    (bound,) = engine.of("ValidatingAdmissionPolicyBinding").values()
+    made = engine.of("ValidatingAdmissionPolicy")["effectively-once-drivers"]
+    bound = engine.of("ValidatingAdmissionPolicyBinding")["effectively-once-drivers"]
     assert made.inputs["metadata"]["name"] == bound.inputs["spec"]["policyName"] == "effectively-once-drivers"
     for name in ("user-counts", "clicks"):
         driver = f"system:serviceaccount:effectively-once-pipelines:{name}"
@@ -24,7 +24,8 @@ def test_the_program_registers_it_with_its_binding(tmp_path: Path) -> None:
     assert bound.inputs["spec"]["validationActions"] == ["Deny"]
     selector = bound.inputs["spec"]["matchResources"]["namespaceSelector"]["matchLabels"]
     assert selector == {"kubernetes.io/metadata.name": "effectively-once-pipelines"}
-    assert not deploy(settings(pipelines={}), crds(tmp_path)).engine.of("ValidatingAdmissionPolicy")
+    without = deploy(settings(pipelines={}), crds(tmp_path)).engine
+    assert "effectively-once-drivers" not in without.of("ValidatingAdmissionPolicy")
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,16 @@ def test_certificates_and_authorities_survive_later_updates(tmp_path: Path) -> N
         assert found[name].ignore_changes == ("data",), name
 
 
+def test_an_authority_that_the_state_has_as_kafkas_is_the_one_that_is_kept(tmp_path: Path) -> None:
+    """It was below the component of brokers: made anew below another, the old one's end would take the new one away."""
+    engine = made(tmp_path).engine
+    (kind,) = (one.kind for one in engine.registered if one.name == "kafka-security")
+    # As the real engine has it, which leaves the stack out; the mocked one does not.
+    before = f"urn:pulumi:test::effectively-once::{kind}::kafka-security"
+    for name, one in engine.of("Secret").items():
+        assert one.parents_before == ((before,) if name.startswith("platform-authority") else ()), name
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_nodes_of_an_authority_and_of_the_next_one_believe_each_other(tmp_path: Path, number: int) -> None:
     """They are started anew one by one: a node alone is out of the quorum, and the next one is not begun."""

@@ -17,7 +17,14 @@ from infra.settings import SettingsError
 from tests.charts.render import environment, render
 from tests.infra.platform import Deployed, crds, deploy, settings
 
-PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "bucket": "clicks-lake"}}
+PIPELINES = {
+    "user_counts": {"backup": {"schedule": "@daily"}},
+    "clicks": {
+        "job": "own.clicks",
+        "bucket": "clicks-lake",
+        "backup": {"schedule": "@daily", "place": "s3://copies/clicks"},
+    },
+}
 BUCKET = "effectively-once"
 
 
@@ -65,15 +72,23 @@ def test_a_pipeline_has_what_is_below_its_identity_and_its_event_logs() -> None:
     assert told is not None
     rights = {name: {(one.bucket, one.folder) for one in each} for name, each in told.policies.items()}
     assert rights == {
-        "user_counts": {(BUCKET, "user_counts/"), (BUCKET, "spark-events/user-counts/")},
-        "clicks": {("clicks-lake", "clicks/"), (BUCKET, "spark-events/clicks/")},
+        "user_counts": {
+            (BUCKET, "user_counts/"),
+            (BUCKET, "backups/user_counts/"),
+            (BUCKET, "spark-events/user-counts/"),
+        },
+        "clicks": {("clicks-lake", "clicks/"), ("copies", "clicks/"), (BUCKET, "spark-events/clicks/")},
         "history-server": {(BUCKET, EVENT_LOG)},
     }
     assert Layout("user_counts").head.startswith("user_counts/")
     without = wanted.model_copy(update={"history_server": wanted.history_server.model_copy(update={"enabled": False})})
     told = object_security.values(without)
     assert told is not None
-    assert {folder.folder for one in told.policies.values() for folder in one} == {"user_counts/", "clicks/"}
+    assert {folder.folder for one in told.policies.values() for folder in one} == {
+        "user_counts/",
+        "backups/user_counts/",
+        "clicks/",
+    }
     assert told.folders == ()
 
 

@@ -16,7 +16,7 @@ from pulumi.runtime.config import set_all_config
 
 from infra import assembly
 from infra.settings import Settings, SettingsError, read
-from tests.infra.platform import IMAGES, Deployed, crds, deploy
+from tests.infra.platform import IMAGES, Deployed, crds, deploy, with_crds
 
 TOKEN = "hush-hush-4711"
 PIPELINES = {"clicks": {"job": "own.clicks", "environment": {"GEO_URL": "http://geo:80", "GEO_TOKEN": TOKEN}}}
@@ -147,5 +147,5 @@ def test_a_name_that_no_variable_may_have_is_refused_without_its_value(name: str
     file = {"pipelines": {"a": {"job": "own.a", "environment": {name: SECURE}}}}
     wanted = settings(tmp_path, config, file, ["pipelines"])
     with pytest.raises(SettingsError, match=name) as refused:
-        assembly.check(wanted, crds(tmp_path))
+        assembly.check(with_crds(wanted, crds(tmp_path)))
     assert TOKEN not in str(refused.value)

@@ -16,13 +16,13 @@ from infra.cluster.lifecycle import NODES
 from infra.components import kafka, streaming_pipeline
 from infra.settings import SettingsError, images_from, load, read
 from infra.settings.profiles import PROFILES
-from tests.infra.platform import IMAGES, crds, settings
+from tests.infra.platform import IMAGES, crds, settings, with_crds
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_every_profile_makes_possible_values(profile: str, tmp_path: Path) -> None:
     wanted = settings(profile=profile)
-    assembly.check(wanted, crds(tmp_path))
+    assembly.check(with_crds(wanted, crds(tmp_path)))
     assert [*wanted.pipelines] == ["user_counts"]
 
 
@@ -52,6 +52,7 @@ def test_a_prefix_parts_everything_that_a_pipeline_owns() -> None:
 
 
 CLICKS = "effectively-once-job-clicks:0123456789ab"
+DIGEST = f"sha256:{'0a' * 32}"
 
 
 def test_a_wheel_of_ones_own_has_an_image_and_a_job_of_its_name() -> None:
@@ -62,9 +63,13 @@ def test_a_wheel_of_ones_own_has_an_image_and_a_job_of_its_name() -> None:
     assert "jobs" not in IMAGES
 
 
-@pytest.mark.parametrize("image", ["registry.example:5000/clicks:1.2", f"clicks@sha256:{'0a' * 32}"])
-def test_an_image_of_ones_own_is_named_by_what_does_not_change(image: str) -> None:
-    assert settings(pipelines={"a": {"image": image, "job": "clicks"}}).pipelines["a"].image == image
+@pytest.mark.parametrize(
+    "image",
+    ["registry.example:5000/clicks:1.2", f"clicks@{DIGEST}", f"registry.example:5000/a/clicks:latest@{DIGEST}"],
+)
+def test_an_image_is_named_by_what_does_not_change(image: str) -> None:
+    wanted = settings(pipelines={"a": {"image": image, "job": "clicks"}}, images={"kafka": image, "job-b": image})
+    assert (wanted.pipelines["a"].image, wanted.images.kafka, wanted.images.jobs["b"]) == (image, image, image)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +134,11 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ),
     ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
     ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, job"]),
+    (
+        {"pipelines": {"a": {"backup": {"schedule": "@daily", "place": "s3://effectively-once/a/x"}}}},
+        ["pipelines.a: ", "lies among the pipeline's own objects", "name another prefix"],
+    ),
+    ({"pipelines": {"a": {"backup": {"schedule": "daily"}}}}, ["pipelines.a.backup.schedule: ", "pattern"]),
     ({"pipelines": {"a": {"driver_grace_s": 301}}}, ["pipelines.a.driver_grace_s: ", "less than or equal to 300"]),
     ({"pipelines": {"a": {"shards": 0}}}, ["pipelines.a.shards: ", "greater than or equal to 1", "got 0"]),
     ({"pipelines": {"A-b": {"job": "own.a"}}}, ["pipelines.A-b.identity: ", "got 'A-b'"]),
@@ -147,6 +157,9 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ({"pipelines": {"a": {"image": "clicks", "job": "b"}}}, ["pipelines.a.image: ", "got 'clicks'"]),
     ({"pipelines": {"a": {"image": "reg:5000/clicks", "job": "b"}}}, ["pipelines.a.image: ", "got 'reg:5000/clicks'"]),
     ({"pipelines": {"a": {"image": "clicks:latest", "job": "b"}}}, ["pipelines.a.image: ", "other than `latest`"]),
+    ({"images": {"spark": "clicks@sha256:0a"}}, ["images.spark: ", "@sha256: and 64 hex digits", "clicks@sha256:0a"]),
+    ({"images": {"kafka": "reg:5000/kafka:latest"}}, ["images.kafka: ", "other than `latest`"]),
+    ({"images": {"job-b": "reg:5000/b"}}, ["images.jobs.b: ", "got 'reg:5000/b'"]),
     ({"pipelines": {"a": {"image": "c:1", "wheel": "c"}}, "images": {"job-c": "c:2"}}, ["pipelines.a.image: ", "'c'"]),
     ({"pipelines": {"a": {"job": "no-module"}}}, ["pipelines.a.job: ", "got 'no-module'"]),
     (
@@ -205,7 +218,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 def test_what_only_a_chart_knows_to_be_wrong_is_refused_too(tmp_path: Path) -> None:
     wanted = settings(pipelines={"a": {"spark_conf": {"spark.hadoop.fs.s3a.secret.key": "x"}}})
     with pytest.raises(SettingsError, match=r"^pipelines\.a: .*credentialsSecret") as refused:
-        assembly.check(wanted, crds(tmp_path))
+        assembly.check(with_crds(wanted, crds(tmp_path)))
     assert len(refused.value.lines) == 1
 
 

@@ -17,8 +17,8 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.held import Held
-from effectively_once.sinks.manifest import StagedFile
 from effectively_once.sinks.publish import FencedError
+from effectively_once.sinks.staged import StagedFile
 from effectively_once.state import catalog
 from tests.model import outputs, state
 from tests.model.asked import asking

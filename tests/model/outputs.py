@@ -10,7 +10,7 @@ import pyarrow as pa
 from effectively_once.epoch import recorded
 from effectively_once.errors import SinkError
 from effectively_once.pipeline.recorded_step import RecordedStep
-from effectively_once.sinks.manifest import ManifestSink, StagedFile
+from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import (
     Commit,
     Committed,
@@ -22,6 +22,7 @@ from effectively_once.sinks.publish import (
     ReadMark,
     publish,
 )
+from effectively_once.sinks.staged import StagedFile
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Kept
 from tests.model.changed import once

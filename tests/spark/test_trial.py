@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import Max, Outputs, RecordedStep, ToKafka, ToTable, Trial, Windowed
+from effectively_once import Max, Outputs, RecordedStep, ToIceberg, ToKafka, ToTable, Trial, Windowed
 from tests.spark.trials import LATENESS_MS, LENGTH_MS, PIPELINE, record, with_rows
 
 pytestmark = pytest.mark.spark
@@ -256,3 +256,13 @@ def test_a_trial_of_many_epochs_merges_its_deltas_and_knows_every_id(spark: Spar
     assert trial.epoch([])["per_user"] == [
         {"user": "ann", "window_start_ms": 0, "count": 67, "sum": sum(numbers), "least": 0, "most": 66}
     ]
+
+
+def test_a_lake_table_shows_its_rows_once(spark: SparkSession) -> None:
+    """Without a catalog: what shards stage is read as it is."""
+    trial = Trial(replace(PIPELINE, rows=(ToIceberg("lake", columns=("id", "n")),)), spark)
+    first = trial.epoch([record(id_, n=7) for id_ in "abcab"])
+    assert sorted(row["id"] for row in first["lake"]) == ["a", "b", "c"]
+    assert first["lake"][0].keys() == {"id", "n"}
+    assert trial.repeat() == first
+    assert trial.epoch([record("a")])["lake"] == []

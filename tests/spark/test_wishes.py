@@ -1,14 +1,19 @@
-"""A driver keeps to what operators wish: paused it declares nothing, drained it stops in order."""
+"""A driver keeps to what operators wish: paused it declares nothing, drained it stops in order; and says how it is."""
 
 from __future__ import annotations
 
 import signal
+import urllib.request
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from effectively_once.__main__ import main
+from effectively_once.driver.metrics import VARIABLE
+from infra.embedded.ports import HOST, free_ports
 from infra.embedded.process import Child, wait_for
+from infra.operate.ready import Wait
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import Pipeline
 from tests.spark.records import mixture
@@ -51,6 +56,34 @@ def test_a_driver_pauses_drains_and_goes_on_when_it_is_asked_to(new_pipeline: Ca
     pipeline.wait_processed(last)
     _stopped(last, by=signal.SIGTERM)
     assert_exact(pipeline)
+
+
+def test_an_update_sees_whether_a_driver_works_has_nothing_to_do_or_is_paused(
+    new_pipeline: Callable[..., Pipeline],
+) -> None:
+    pipeline, port = new_pipeline("signs"), free_ports(1)[0]
+    settings, environment = str(pipeline.write_settings()), {VARIABLE: str(port)}
+    cluster: Any = None
+
+    def judge() -> str | None:
+        with urllib.request.urlopen(f"http://{HOST}:{port}/metrics", timeout=5) as answer:
+            return Wait(cluster, "pipelines", "signs")._judge_metrics(answer.read().decode())
+
+    def stands(as_what: str) -> None:
+        driver = pipeline.start(env=environment)
+        wait_for(as_what, STEP_S, lambda: judge() == as_what, driver)
+        _stopped(driver, by=signal.SIGTERM)
+
+    pipeline.send(mixture(SEED, NUMBER))
+    running = pipeline.start(env=environment)
+    pipeline.wait_processed(running)
+    assert judge() == "its driver has published an epoch"
+    _stopped(running, by=signal.SIGTERM)
+    stands("its driver has found nothing to read")
+
+    assert main(["pause", settings]) == 0
+    pipeline.send(mixture(SEED, NUMBER, first=NUMBER))
+    stands("it is paused")
 
 
 def _planned(pipeline: Pipeline) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from effectively_once.errors import ChainError, SinkError, StaleDriverError
 from effectively_once.ledger.head import decode
 from effectively_once.operate.backup.backup_manifest import BackupError, manifest_of
 from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.series import FORM
 from effectively_once.store.folder_store import FolderStore
+from infra.embedded.process import wait_for
 from tests.stack.clicks import Clicks
 from tests.unit.library.ledger_driver import LedgerDriver
 
@@ -31,6 +34,7 @@ def command(clicks: Clicks, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     places = {
         "settings.json": str(clicks.file),
         "/backups/monday": str(tmp_path / "monday"),
+        "s3://backups/user_counts --keep 14": f"s3://{clicks.settings.s3_bucket}/backups/series --keep 2",
         "s3://backups/user_counts/tuesday": f"s3://{clicks.settings.s3_bucket}/backups/tuesday",
     }
 
@@ -81,6 +85,24 @@ def test_the_drill_of_the_how_to(clicks: Clicks, command: Command) -> None:
     clicks.assert_published_once(last + 1)
     clicks.start("second").run(5)
     clicks.assert_published_once(last + 6)
+
+
+def test_of_a_series_the_newest_stay_and_can_be_gone_on_with(clicks: Clicks, command: Command) -> None:
+    driver = clicks.start("first")
+    folders: list[set[str]] = []
+    for _ in range(3):
+        driver.run(2)
+        # A folder is named after a second.
+        wait_for("another second", 5, lambda: f"{datetime.now(UTC):{FORM}}" not in set().union(*folders))
+        code, told = command("effectively-once backup settings.json s3://backups/user_counts --keep 14")
+        assert code == 0, told
+        folders.append({name.split("/")[2] for name in clicks.store.names("backups/series/")})
+    assert ([len(one) for one in folders], folders[1] & folders[2]) == ([1, 2, 2], folders[2] - {max(folders[2])})
+    clicks.lose_everything()
+    place = f"s3://{clicks.settings.s3_bucket}/backups/series/{max(folders[2])}"
+    assert main(["restore", str(clicks.file), place]) == 0
+    clicks.start("second").run(2)
+    clicks.assert_published_once(8)
 
 
 @pytest.mark.parametrize("crash", ["declared", "decided 1", "accepted 0", "accepted 1", "counted 0", "published"])

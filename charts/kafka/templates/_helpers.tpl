@@ -8,7 +8,7 @@ app.kubernetes.io/part-of: effectively-once
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{- /* Where pods may run, and with which credentials their images are pulled. */}}
+{{- /* Where pods may run, whom they make room for, and with which credentials their images are pulled. */}}
 {{- define "scheduling" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -21,6 +21,9 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClass }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 
@@ -144,7 +147,13 @@ securityContext: {{- include "pod-security" $root | nindent 2 }}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
+    {{- if eq $root.Values.spread "hard" }}
+    whenUnsatisfiable: DoNotSchedule
+    # Without it two copies would share a node of a cluster that has fewer nodes than copies.
+    minDomains: {{ .replicas }}
+    {{- else }}
     whenUnsatisfiable: ScheduleAnyway
+    {{- end }}
     labelSelector:
       matchLabels: {{- include "selector" $root | nindent 8 }}
         app.kubernetes.io/component: {{ .component }}

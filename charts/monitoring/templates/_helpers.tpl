@@ -18,7 +18,7 @@ app.kubernetes.io/component: prometheus
 app.kubernetes.io/component: alertmanager
 {{- end }}
 
-{{- /* Where pods may run, and with which credentials their images are pulled. */}}
+{{- /* Where pods may run, whom they make room for, and with which credentials their images are pulled. */}}
 {{- define "scheduling" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -31,6 +31,9 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClass }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 

@@ -8,7 +8,18 @@ app.kubernetes.io/part-of: effectively-once
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{- /* Where pods may run, and with which credentials their images are pulled. */}}
+{{- /* Of who gives rights: another name, since the Service sends requests to every pod of the server's. */}}
+{{- define "grant-selector" -}}
+app.kubernetes.io/name: postgres-grant
+{{- end }}
+
+{{- define "grant-labels" -}}
+{{ include "grant-selector" . }}
+app.kubernetes.io/part-of: effectively-once
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- /* Where pods may run, whom they make room for, and with which credentials their images are pulled. */}}
 {{- define "scheduling" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -21,6 +32,9 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClass }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 

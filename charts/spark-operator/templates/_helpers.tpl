@@ -8,7 +8,7 @@ app.kubernetes.io/part-of: effectively-once
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{- /* Where pods may run, and with which credentials their images are pulled. */}}
+{{- /* Where pods may run, whom they make room for, and with which credentials their images are pulled. */}}
 {{- define "scheduling" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -21,6 +21,9 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClass }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 

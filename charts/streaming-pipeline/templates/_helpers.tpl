@@ -130,6 +130,9 @@ capabilities:
 {{- include "credentials" . }}
 - name: EFFECTIVELY_ONCE_WHEEL_DIGEST
   value: {{ .Values.wheelDigest | quote }}
+# Declarations name it to whoever has to bring it back.
+- name: EFFECTIVELY_ONCE_IMAGE
+  value: {{ .Values.image | quote }}
 {{- if .Values.announce }}
 # The standard output of the container's first process: announcements are lines of the container's log.
 - name: EFFECTIVELY_ONCE_EVENTS
@@ -144,6 +147,9 @@ capabilities:
 {{- range .variables }}
 {{ include "secret-variable" (dict "key" . "secret" $secret) }}
 {{- end }}
+{{- end }}
+{{- range $name, $from := .Values.secrets }}
+{{ include "secret-variable" (dict "name" $name "key" $from.key "secret" $from.secret) }}
 {{- end }}
 {{- include "extra-path" . }}
 {{- end }}
@@ -216,7 +222,8 @@ capabilities:
 {{- end }}
 
 {{- /*
-Pod template of driver or executor: (dict "root" $ "container" "spark-kubernetes-driver" "grace" 30 "token" true "env" "...").
+Pod template of driver or executor: (dict "root" $ "container" "spark-kubernetes-driver" "grace" 30 "token" true
+"priorityClass" "..." "env" "...").
 The operator hands it to Spark as a file, which fills in image, command, resources and its own volumes. A change of
 settings or secret variables changes an annotation, hence the SparkApplication, hence the operator starts it anew.
 */}}
@@ -238,6 +245,9 @@ metadata:
     {{- with $root.Values.s3.version }}
     checksum/object-store: {{ . | quote }}
     {{- end }}
+    {{- with $root.Values.databaseClient.version }}
+    checksum/database: {{ . | quote }}
+    {{- end }}
     {{- with .metricsPort }}
     # What Prometheus' usual discovery of pods looks for.
     prometheus.io/scrape: "true"
@@ -248,6 +258,9 @@ spec:
   automountServiceAccountToken: {{ .token }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .grace }}
+  {{- with .priorityClass }}
+  priorityClassName: {{ . | quote }}
+  {{- end }}
   securityContext: {{- include "pod-security" $root | nindent 4 }}
   {{- with include "scheduling" $root }}
   {{- . | nindent 2 }}
@@ -272,10 +285,13 @@ spec:
 {{- end }}
 
 {{- /*
-The container of the job that makes bucket, topics and tables: the pipeline's own image, because the declaration in it
-says which. Another image may declare others, so the job runs again.
+A command of the library in the pipeline's own image, because the declaration in it says which topics, tables and files
+there are: (dict "root" $ "command" "create" "args" "- --replication=1").
 */}}
-{{- define "create-pod" -}}
+{{- define "command-pod" -}}
+{{- $command := .command -}}
+{{- $args := .args -}}
+{{- with .root -}}
 serviceAccountName: {{ .Values.name }}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -285,28 +301,14 @@ securityContext: {{- include "pod-security" . | nindent 2 }}
 {{ . }}
 {{- end }}
 containers:
-  - name: create
+  - name: {{ $command }}
     image: {{ .Values.image }}
     imagePullPolicy: {{ .Values.imagePullPolicy }}
-    command: [/usr/bin/tini, --, python3, -m, effectively_once, create]
+    command: [/usr/bin/tini, --, python3, -m, effectively_once, {{ $command }}]
     args:
       # It knows the library's settings alone.
       - /etc/effectively-once/{{ if .Values.jobSettings }}create{{ else }}settings{{ end }}.json
-      {{- if .Values.jobSettings }}
-      - --whole=/etc/effectively-once/settings.json
-      {{- end }}
-      - --replication={{ .Values.source.replication }}
-      - --deadline-s={{ .Values.createDeadlineS }}
-      {{- if .Values.source.create }}
-      - --source-partitions={{ .Values.source.partitions }}
-      {{- end }}
-      {{- if .Values.eventLog.enabled }}
-      - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
-      {{- if .Values.eventLog.folder }}
-      # An image of before does not know it.
-      - --event-log-folder={{ include "event-log-folder" . }}/
-      {{- end }}
-      {{- end }}
+      {{- $args | nindent 6 }}
     env: {{- include "credentials" . | nindent 6 }}
       {{- include "extra-path" . | nindent 6 }}
     resources: {{- include "resources" .Values.createResources | nindent 6 }}
@@ -323,6 +325,30 @@ volumes:
       name: {{ .Values.name }}-settings
   {{- include "client-volumes" . | nindent 2 }}
   {{- include "extra-volume" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* Makes bucket, topics and tables; another image may declare others, so the job runs again. */}}
+{{- define "create-pod" -}}
+{{- include "command-pod" (dict "root" . "command" "create" "args" (include "create-args" . | trim)) }}
+{{- end }}
+
+{{- define "create-args" }}
+{{- if .Values.jobSettings }}
+- --whole=/etc/effectively-once/settings.json
+{{- end }}
+- --replication={{ .Values.source.replication }}
+- --deadline-s={{ .Values.createDeadlineS }}
+{{- if .Values.source.create }}
+- --source-partitions={{ .Values.source.partitions }}
+{{- end }}
+{{- if .Values.eventLog.enabled }}
+- --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
+{{- if .Values.eventLog.folder }}
+# An image of before does not know it.
+- --event-log-folder={{ include "event-log-folder" . }}/
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /*

@@ -22,6 +22,7 @@ from infra.cluster.record import Record, decide
 from infra.cluster.state import StateDirectory, link_programs, state_directory, write_launcher
 from infra.console import Console
 from infra.images.builder import Builder, write_references
+from infra.images.catalogue import MONITORING
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.crds import resource_definitions
 from infra.toolchain.go_tools import machine_arch
@@ -30,9 +31,9 @@ from infra.toolchain.programs import DEPLOYING, EVERY, find_programs
 
 NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
 BROKERS = {"brokers": 3}
+"""Of profiles that have more than one."""
 WATCHED: frozenset[str] = frozenset()
 """Profiles with Prometheus and Alertmanager, whose image is built for them alone."""
-"""Of profiles that have more than one."""
 
 
 def require_cluster(profile: str) -> None:
@@ -94,10 +95,14 @@ class Lifecycle:
             link.symlink_to(definitions)
 
     def images(self, builder: Builder, *, push: bool = False) -> dict[str, str]:
-        """Build what is missing, push it if asked to, and write the references for a Pulumi program."""
+        """Build what is missing, push it if asked to, and write the references for a Pulumi program.
+
+        Those of pushed images end with the digest that the registry has them by.
+        """
         references = builder.build_all()
         if push:
-            builder.push(references.values())
+            pinned = builder.push(references.values())
+            references = {name: pinned[tag] for name, tag in references.items()}
         path = self.state.pushed_images if push else self.state.images
         write_references(path, references)
         return references
@@ -124,6 +129,18 @@ class Lifecycle:
         else:
             said = f"{self.state.images}; the Pulumi program reads them there"
         self.console.say(f"✓ references are in {said}")
+
+    def write_sboms(self, toolchain: Toolchain, image: str, arch: str) -> None:
+        """Write what is in each image, or in one, into files; build what is missing. Raises BusyError as `up`."""
+        from infra.images import sbom  # noqa: PLC0415 - its packages are nothing that a deployment needs
+
+        with exclusive(self.state, "make sbom"):
+            self.state.make()
+            engine = engines.ensure(self.state, self.console)
+            arch, watch = arch or machine_arch(), image == MONITORING
+            builder = Builder(engine, self.cache, toolchain, self.console, arch=arch, monitoring=watch)
+            for path, parts in sbom.write_sboms(builder, image, CHECKOUT / sbom.FOLDER):
+                self.console.say(f"  {parts:6} parts  {path}")
 
     def docker_host(self) -> str | None:
         """DOCKER_HOST of the engine, None for the machine's own or when none runs."""

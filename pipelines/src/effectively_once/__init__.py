@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from effectively_once.pipeline.json import ambiguous_json, json_records, whole_number
     from effectively_once.pipeline.pipeline import Pipeline
     from effectively_once.pipeline.recorded_step import RecordedStep
-    from effectively_once.pipeline.sinks import ToFiles, ToKafka, ToTable
+    from effectively_once.pipeline.sinks import ToFiles, ToIceberg, ToKafka, ToTable
     from effectively_once.pipeline.stateful import Stateful
     from effectively_once.pipeline.windows import Windowed
+    from effectively_once.sinks.lake_catalog import read_lake_table
     from effectively_once.sinks.reader import published
     from effectively_once.state.aggregates import (
         Average,
@@ -52,6 +53,7 @@ __all__ = [
     "Stateful",
     "Sum",
     "ToFiles",
+    "ToIceberg",
     "ToKafka",
     "ToTable",
     "Trial",
@@ -59,6 +61,7 @@ __all__ = [
     "ambiguous_json",
     "json_records",
     "published",
+    "read_lake_table",
     "trial_session",
     "whole_number",
 ]
@@ -68,9 +71,10 @@ _MODULES = {
     "pipeline.json": ("ambiguous_json", "json_records", "whole_number"),
     "pipeline.pipeline": ("Pipeline",),
     "pipeline.recorded_step": ("RecordedStep",),
-    "pipeline.sinks": ("ToFiles", "ToKafka", "ToTable"),
+    "pipeline.sinks": ("ToFiles", "ToIceberg", "ToKafka", "ToTable"),
     "pipeline.stateful": ("Stateful",),
     "pipeline.windows": ("Windowed",),
+    "sinks.lake_catalog": ("read_lake_table",),
     "sinks.reader": ("published",),
     "state.aggregates": (
         "Average",

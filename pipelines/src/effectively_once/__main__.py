@@ -7,15 +7,19 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
+from typing import Final
 
 from effectively_once.errors import PipelineError
 from effectively_once.ledger.layout import Layout
-from effectively_once.operate import grant, grant_objects, life_cycle
+from effectively_once.operate import grant, grant_objects, grant_tables, life_cycle
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import place_of
 from effectively_once.operate.backup.restore import restore
+from effectively_once.operate.backup.series import Series
 from effectively_once.operate.create import create_command
 from effectively_once.operate.inspect import describe
 from effectively_once.operate.inspect.certificate import complete
@@ -27,22 +31,27 @@ from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.store.object_store import S3ObjectStore
 
 WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
+_OF_THEIR_OWN: Final[Mapping[str, ModuleType]] = {
+    "create": create_command,
+    "grant": grant,
+    "grant-objects": grant_objects,
+    "grant-tables": grant_tables,
+}
+"""Commands that read their command lines themselves."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command, and return the exit code: that of the named error, or 0."""
     arguments = sys.argv[1:] if argv is None else argv
-    if arguments[:1] == ["create"]:
-        return create_command.main(arguments[1:])
-    if arguments[:1] == ["grant"]:
-        return grant.main(arguments[1:])
-    if arguments[:1] == ["grant-objects"]:
-        return grant_objects.main(arguments[1:])
+    code: int
+    if (own := _OF_THEIR_OWN.get(arguments[0] if arguments else "")) is not None:
+        code = own.main(arguments[1:])
+        return code
     if arguments[:1] == ["run"]:
         # Imported here alone: the other commands run where there is no Spark.
-        code: int = importlib.import_module("effectively_once.driver.main").run(arguments[1:])
+        code = importlib.import_module("effectively_once.driver.main").run(arguments[1:])
         return code
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         code = given.command(job_of(given.settings), given)
     except PipelineError as error:
@@ -67,6 +76,9 @@ def _complete(job: Job, given: argparse.Namespace) -> int:
 def _backup(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place = place_of(given.place, settings, given.endpoint)
+    series = Series(place, settings.pipeline, _say)
+    if given.keep is not None:
+        place = series.begin(datetime.now(UTC))
     source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
     steps = [job.pipeline.recorded.name] if job.pipeline.recorded else []
     manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps).take(
@@ -74,6 +86,8 @@ def _backup(job: Job, given: argparse.Namespace) -> int:
     )
     size = sum(copied.bytes for copied in manifest.objects.values())
     _say(f"complete: {len(manifest.objects):,} objects, {size:,} bytes, {place}")
+    if given.keep is not None:
+        series.prune(given.keep)
     return 0
 
 
@@ -96,11 +110,10 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="effectively-once", description=(__doc__ or "").split(":", maxsplit=1)[0] + "."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """Return what reads a command line, but for `create` and `run`."""
+    made = argparse.ArgumentParser(prog="effectively-once", description=(__doc__ or "").split(":", maxsplit=1)[0] + ".")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
     # For the list of commands only: these two read their arguments themselves.
     commands.add_parser("create", help="make bucket, topics and tables")
     commands.add_parser("run", help="run the job that the settings name, until it is asked to stop")
@@ -118,6 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     backup.add_argument(
         "--output-from-floor", action="store_true", help="of object-store sinks only what is not below the floor"
     )
+    backup.add_argument(
+        "--keep",
+        type=life_cycle.read_number,
+        metavar="N",
+        help="one of a series: in a folder of its own below the place, named after the moment; the newest N stay",
+    )
     putting_back = commands.add_parser("restore", help="put a chain back from a backup")
     for command, function in ((inspect, _inspect), (whole, _complete), (backup, _backup), (putting_back, _restore)):
         command.add_argument("settings", type=Path, help="settings file of the pipeline")
@@ -127,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--endpoint", help="of the bucket, when it is not the pipeline's: http[s]://host:port")
     describe.add_to(commands)
     life_cycle.add_to(commands)
-    return parser
+    return made
 
 
 if __name__ == "__main__":

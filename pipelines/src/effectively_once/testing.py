@@ -243,6 +243,7 @@ class Trial:
         return whole
 
     def _files(self, name: str) -> ManifestSink:
+        # Of a lake table, too: its rows are in files alike, and no catalog is here.
         return ManifestSink(self._store, self._layout, name)
 
     def _before(self, number: int) -> dict[str, dict[int, list[Any]]]:
@@ -271,7 +272,7 @@ class Trial:
     def _rows(self, name: str, number: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         raw = False
-        if name in self._pipeline.file_sinks:
+        if name in self._pipeline.staged_sinks:
             rows_of = self._files(name).rows(number, number)
             return [row for _, _, row in rows_of]
         if name != DEAD_LETTER:

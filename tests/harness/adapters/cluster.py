@@ -15,6 +15,7 @@ from kubernetes.dynamic import DynamicClient
 from kubernetes.stream import portforward, stream
 
 from infra.cluster.api import Api
+from infra.errors import UserError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.rendering import RUN_LABEL, Object
 from tests.harness.adapters.tunnel import Far
@@ -40,7 +41,7 @@ POLL_S = 0.5
 EXEC_S = 15.0
 
 
-class ClusterTimeoutError(Exception):
+class ClusterTimeoutError(UserError):
     """The cluster did not come to a state in time; the message says which, and what was seen last."""
 
 
@@ -207,7 +208,10 @@ class Cluster:
         deadline = time.monotonic() + timeout_s
         while not holds():
             if time.monotonic() > deadline:
-                raise ClusterTimeoutError(f"{what} did not come within {timeout_s:.0f} s; last seen: {_brief(seen())}")
+                raise ClusterTimeoutError(
+                    f"{what} did not come within {timeout_s:.0f} s; `make status` shows what is not ready; "
+                    f"last seen: {_brief(seen())}"
+                )
             time.sleep(POLL_S)
 
     def _spark(self) -> Any:

@@ -18,6 +18,7 @@ FILES = (
     "infra/__init__.py",
     "infra/embedded/__init__.py",
     "infra/embedded/ports.py",
+    "infra/errors.py",
     "tests/__init__.py",
     *(f"tests/harness/{name}.py" for name in ("__init__", "evidence", "schemas", "sinks", "wire")),
     *(f"tests/harness/payments/{name}.py" for name in ("__init__", "book", "journal", "mischief", "service")),

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from infra.errors import UserError
+
 RUN_LABEL = "effectively-once/run"
 RENDER_S = 60.0
 MADE_BY_THE_RUN = ("Job",)
@@ -20,7 +22,7 @@ MADE_BY_THE_RUN = ("Job",)
 Object = dict[str, Any]
 
 
-class RenderError(Exception):
+class RenderError(UserError):
     """helm does not render the chart; the message holds what it said."""
 
 
@@ -49,7 +51,7 @@ class Chart:
             try:
                 done = subprocess.run(argv, capture_output=True, text=True, timeout=RENDER_S, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise RenderError(f"helm cannot be run: {error}") from error
+                raise RenderError(f"helm cannot be run: {error}; `make tools ALL=1` makes one") from error
         if done.returncode != 0:
             raise RenderError(f"chart {self.folder.name} is not rendered: {done.stderr.strip()[-500:]}")
         return [one for one in yaml.safe_load_all(done.stdout) if one]

@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from rich.console import Console as Terminal
 
 from infra.embedded.guard import report_interrupt, run_guarded
-from infra.errors import RefusedError
 from infra.options import ask
 from tests.harness.campaigns import cluster, embedded
 from tests.harness.campaigns.options import Campaign
 from tests.harness.judge.verdict import show
-from tests.harness.mixture import NoFaultError
-from tests.harness.workload.errors import InputError
 
 UNDONE = {
     "embedded": "every fault is undone, everything that was started has been stopped",
@@ -43,8 +40,6 @@ def play(asked: Campaign) -> int:
     try:
         run = embedded.run if asked.on == "embedded" else cluster.run
         results = run(seed, asked)
-    except (NoFaultError, InputError) as error:
-        raise RefusedError(str(error)) from error
     except (KeyboardInterrupt, SystemExit) as end:
         return report_interrupt(end, UNDONE[asked.on])
     if results is None:

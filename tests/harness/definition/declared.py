@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
+from effectively_once import Pipeline, ToFiles, ToIceberg, ToKafka, Windowed
 from effectively_once.driver.version import package_digests
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import import_pipeline
@@ -31,6 +31,7 @@ from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
 from tests.harness.wire import TEXT, as_text, spell
 
+_LAKE = "it is a lake table, which nothing here reads yet"
 _NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,7 +89,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "schemas": {**schemas, DEAD_LETTER: OWN_DEAD_LETTERS.model_dump(mode="json")},
         "defaults": pipeline.defaults,
         "code": package_digests(*pipeline.functions),
-        "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles)],
+        "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles | ToIceberg)],
         "kafka": pipeline.kafka_sinks,
         "files": pipeline.file_sinks,
         "tables": list(pipeline.tables),
@@ -98,6 +99,8 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
 def _why_unjudged_windows(each: Windowed) -> str | None:
     """Why a sink of aggregates cannot be compared; None where it can."""
     to = each.to
+    if isinstance(to, ToIceberg):
+        return _LAKE
     if isinstance(to, ToKafka) and to.value:
         return _NO_JSON
     needed = {*keys_of(each), WINDOW_START}
@@ -113,6 +116,8 @@ def _parts(value: Value) -> tuple[Any, ...]:
 
 def _why_unjudged(to: Destination) -> str | None:
     """Why a sink of rows cannot be compared; None where it can."""
+    if isinstance(to, ToIceberg):
+        return _LAKE
     if isinstance(to, ToKafka):
         return _NO_JSON if to.value else None
     if not isinstance(to, ToFiles) and to.key:

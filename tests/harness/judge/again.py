@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from infra.errors import UserError
 from tests.harness.pack.archive import SUFFIX, Pack, is_packed, name_of, unpack
 from tests.harness.pack.files import RESULTS
 
@@ -19,7 +20,7 @@ TEXTS = frozenset({"says", "evidence", "reasons", "bounds_say"})
 """Members of the results that are words for people, and where they found what they say."""
 
 
-class RejudgeError(Exception):
+class RejudgeError(UserError):
     """A run cannot be judged again; the message says why, and nothing was written."""
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from infra.errors import UserError
 from tests.harness.pack import lines
 from tests.harness.pack.files import CONTROLS, HISTORY, Referred, evidence_in, folder_of, lines_of, workload_in
 from tests.harness.pack.references import References
@@ -29,7 +30,7 @@ WHOLE, LINES = "whole", "lines"
 """How a file is stored."""
 
 
-class PackError(Exception):
+class PackError(UserError):
     """A pack cannot be read, or is not what was packed; the message says which file, and what to do."""
 
 
@@ -120,7 +121,7 @@ def unpack(packed: Path, to: Path, *, lines_too: bool = True) -> None:
     try:
         index = orjson.loads(members[INDEX])
         if index["format"] != FORMAT:
-            raise PackError(f"{packed} has format {index['format']}, and this checkout reads {FORMAT}")
+            raise PackError(f"{packed} has format {index['format']}, not {FORMAT}: read it with what packed it")
         commit, files = index["packed_by"], [(one["path"], one["sha256"], one["stored"]) for one in index["files"]]
         workloads = {name: RecordedWorkload.of(document) for name, document in index["workloads"].items()}
     except (KeyError, TypeError, ValueError) as error:
@@ -130,7 +131,7 @@ def unpack(packed: Path, to: Path, *, lines_too: bool = True) -> None:
         if stored == LINES and not lines_too:
             continue
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise PackError(f"{packed} is damaged: {name} is no path in a run directory")
+            raise PackError(f"{packed} is damaged: {name} is no path in a run directory; take it again")
         path = to / name
         folder = folder_of(path, to)
         referred = folders.setdefault(_name(folder, to), Referred(folder, None))

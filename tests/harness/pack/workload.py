@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Self, TypeAlias, TypeGuard
 
 from tests.harness.controls.names import EVERY
 from tests.harness.controls.shape import shape_of
 from tests.harness.pack.references import Plan, objects
-from tests.harness.subject import PLACES, seeded
+from tests.harness.subject import PLACES, Subject, seeded, unpaced
 from tests.harness.workload.bounds import Bounded
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.pacing import Pace
@@ -107,15 +107,23 @@ def _candidates(manifest: Mapping[str, Any], last_ms: int) -> Iterator[tuple[Sha
         return
     # The manifest does not say over how many minutes of event time; the sends do.
     minutes = max(-(-(last_ms - Shape().first_ms) // 60_000), 1)
-    for one in (minutes, minutes + 1):
-        for places in (PLACES, ()):
-            try:
-                payload_bytes = int(settings.get("payload_bytes", 0))
-                stream = seeded(manifest["seed"], workload["sent"], one, payload_bytes=payload_bytes, places=places)
-            except (InputError, TypeError, ValueError):
-                continue
-            assert isinstance(stream.source, Bounded)
-            yield stream.source.stream.shape, places
+    for one, places in product((minutes, minutes + 1), (PLACES, ())):
+        try:
+            source = _subject(manifest["seed"], workload["sent"], settings, one, places).source
+        except (InputError, TypeError, ValueError):
+            continue
+        if isinstance(source, Bounded):
+            yield source.stream.shape, source.places
+        elif isinstance(source, Seeded):
+            yield source.shape, ()
+
+
+def _subject(seed: int, records: int, settings: Mapping[str, Any], minutes: int, places: Places) -> Subject:
+    """What was sent under these settings: at a rate, or held back by the chain."""
+    rate, skew, payload_bytes = settings.get("rate"), settings.get("skew"), int(settings.get("payload_bytes", 0))
+    if rate is None:
+        return seeded(seed, records, minutes, payload_bytes=payload_bytes, places=places)
+    return unpaced(seed, records, float(rate), None if skew is None else float(skew), payload_bytes=payload_bytes)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from infra.errors import UserError
 from tests.harness.checkers.recovery import BOUND_SAYS, bounds, by_sort, by_step
 from tests.harness.pack.archive import is_packed, name_of
 from tests.harness.report import matrix, recovery, typeset
@@ -18,7 +19,7 @@ from tests.harness.results import CAMPAIGNS, CampaignResults, Epochs, Output, Pa
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 
-class CampaignError(Exception):
+class CampaignError(UserError):
     """The directories named are no parts of one campaign; the message says which."""
 
 
@@ -103,10 +104,10 @@ def _different(directories: Sequence[Path]) -> list[Listed]:
     found: dict[str, Listed] = {}
     for path in directories:
         if not (path.is_dir() or is_packed(path)):
-            raise CampaignError(f"there is no run directory {path}")
+            raise CampaignError(f"there is no run directory {path}; those that there are lie below runs/")
         run = list_run(path)
         if run.manifest.get("control") is not None or path.resolve().parent.name == "controls":
-            raise CampaignError(f"{path} is a control, no run of its own")
+            raise CampaignError(f"{path} is a control, no run of its own: name the run that it is in")
         # A copy has the same name: its faults and records would count twice.
         if run.name in found:
             raise CampaignError(f"{path} is run {run.name}, which {found[run.name].path} is too; name each run once")

@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.errors import UserError
 from tests.harness.checkers import agreement
 from tests.harness.commit import PRODUCT, code_at, git_state, in_history
 from tests.harness.pack.archive import SUFFIX, Pack, is_packed, name_of
@@ -27,7 +29,7 @@ JUDGED = (MANIFEST, HISTORY, SENT, OBSERVED)
 _AROUND = 40
 
 
-class PackingError(Exception):
+class PackingError(UserError):
     """The runs cannot be packed; the message says which, and why."""
 
 
@@ -64,6 +66,7 @@ def pack(
     checkout: Path,
     any_verdict: bool = False,
     limit: int = LIMIT_BYTES,
+    step: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> tuple[CampaignResults, int]:
     """Write what is kept of runs into a folder, with the page and `results.json` of their sum; those, and the bytes.
 
@@ -77,6 +80,7 @@ def pack(
         checkout: whose history has to have the commits of the runs.
         any_verdict: whether runs that did not pass are packed too.
         limit: bytes, of all files.
+        step: shows the packing of a run, which takes a minute for 200,000 records, as `infra.console.Console` does.
 
     Raises:
         PackingError: something of that is not so; then nothing is written.
@@ -92,12 +96,13 @@ def pack(
     by = text(git_state(checkout).get("commit")) or None
     for run in runs:
         _refuse(run, any_verdict, checkout)
-    for run in runs:
+    for number, run in enumerate(runs, 1):
         # What is kept already stays as it is: this checkout may pack it otherwise.
-        packed = Pack.of(run) if is_packed(run) else packed_of(run, by)
-        for name, content in packed.texts():
-            _check(Path(name_of(run), name), content, private)
-        files[_path_of_kept(run)] = run.read_bytes() if is_packed(run) else packed.compressed()
+        with step(f"{name_of(run)}, {number} of {len(runs)} runs"):
+            packed = Pack.of(run) if is_packed(run) else packed_of(run, by)
+            for name, content in packed.texts():
+                _check(Path(name_of(run), name), content, private)
+            files[_path_of_kept(run)] = run.read_bytes() if is_packed(run) else packed.compressed()
     for folder in named:
         if (state := folder / SOAK_STATE).is_file():
             files[Path(SOAK_STATE)] = state.read_bytes()
@@ -118,7 +123,7 @@ def _runs_of(named: Sequence[Path]) -> Iterator[Path]:
             continue
         parts = mappings(read_object(path / RESULTS, RESULTS, []).get("parts"))
         if not parts:
-            raise PackingError(f"{path} is neither a run directory nor the sum of some")
+            raise PackingError(f"{path} is neither a run directory nor the sum of some: name those below runs/")
         yield from (Path(text(part.get("run"))) for part in parts)
 
 
@@ -136,7 +141,7 @@ def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
     for folder in (run, *sorted(path for path in run.glob("controls/*") if path.is_dir())):
         for name in JUDGED:
             if not (folder / name).exists():
-                raise PackingError(f"{folder / name} is missing")
+                raise PackingError(f"{folder / name} is missing: `make check RUN={folder}` says what the run lacks")
         _refuse_commit(folder, checkout)
 
 
@@ -162,7 +167,9 @@ def _refuse_commit(run: Path, checkout: Path) -> None:
         raise PackingError(f"{run} is of commit {commit}, which is not in the history of HEAD: check out what has it")
     for package, digest in mapping(manifest.get("code")).items() if held else ():
         if package in PRODUCT and code_at(checkout, commit, package) != digest:
-            raise PackingError(f"{run} is of commit {commit}, whose {package} is not the code that its drivers ran")
+            raise PackingError(
+                f"{run} is of commit {commit}, whose {package} is not what its drivers ran: run it again"
+            )
 
 
 def _check(path: Path, content: bytes, private: Sequence[Private]) -> None:
@@ -176,7 +183,7 @@ def _within(files: Mapping[Path, bytes], limit: int) -> int:
     size = sum(map(len, files.values()))
     if size > limit:
         largest = max(files, key=lambda path: len(files[path]))
-        raise PackingError(f"{size:,} bytes in all, and {limit:,} is the limit; the largest is {largest}")
+        raise PackingError(f"{size:,} bytes in all, of {limit:,} at most; the largest is {largest}: keep fewer runs")
     return size
 
 

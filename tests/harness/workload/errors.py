@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from infra.errors import UserError
 
-class InputError(ValueError):
+
+class InputError(UserError, ValueError):
     """Something the user gave cannot be used; the message says what, where and what to do."""
 
 

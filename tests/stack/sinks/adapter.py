@@ -40,6 +40,8 @@ class Adapter(ABC):
 
     points: ClassVar[Mapping[str, Mapping[str, str]]]
     """`before`, `inside` and `after` publishing, as points of the protocol (effectively_once.points)."""
+    through: ClassVar[str] = ""
+    """The kind of sink whose link its commits go through, where it has none of its own."""
     fences: ClassVar[bool] = True
     """Whether a driver that was replaced is refused before it publishes."""
     without: ClassVar[Mapping[str, str]] = {}

@@ -75,7 +75,7 @@ def adapter(place: Place, credentials: None, request: pytest.FixtureRequest) -> 
 @pytest.fixture
 def link(servers: Servers, adapter: Adapter) -> FaultyLink:
     """Return the link that the sink's requests go through."""
-    return servers.links[adapter.place.kind]
+    return servers.links[adapter.through or adapter.place.kind]
 
 
 @pytest.fixture

@@ -16,9 +16,21 @@ from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.stack.faulty_link import Fault
-from tests.stack.sinks.adapter import PATIENCE_S, Adapter, Announce, silent
+from tests.stack.sinks.adapter import PATIENCE_S, Adapter, Announce, Place, silent
 
 ANSWER_S = 1.0
+
+
+def make_bucket(place: Place) -> None:
+    """Make one of the pipeline's name."""
+    client = Minio(
+        place.s3.removeprefix("http://"),
+        access_key=os.environ[ACCESS_KEY],
+        region="us-east-1",
+        secret_key=os.environ[SECRET_KEY],
+        secure=False,
+    )
+    client.make_bucket(place.pipeline)
 
 
 class ManifestAdapter(Adapter):
@@ -44,14 +56,7 @@ class ManifestAdapter(Adapter):
 
     def make(self) -> None:
         """Make a bucket."""
-        client = Minio(
-            self.place.s3.removeprefix("http://"),
-            access_key=os.environ[ACCESS_KEY],
-            region="us-east-1",
-            secret_key=os.environ[SECRET_KEY],
-            secure=False,
-        )
-        client.make_bucket(self.place.pipeline)
+        make_bucket(self.place)
 
     def sink(self, announce: Announce = silent) -> ManifestSink:
         """Open a publisher; the store itself comes by the points."""

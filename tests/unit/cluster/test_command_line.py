@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -15,15 +16,10 @@ import pytest
 
 from infra import cli, command_line
 from infra.cluster import access, engine
-from infra.cluster.api import ClusterError
-from infra.cluster.engine import EngineError
-from infra.cluster.pulumi import PulumiError
-from infra.cluster.state import StateError, state_directory
-from infra.embedded.process import ServerError
+from infra.cluster.state import state_directory
 from infra.errors import UserError
 from infra.operate.rows import Row
 from infra.operate.status import table
-from infra.toolchain.command import ToolchainError
 from tests.cli import demo, develop, prove
 from tests.cli.app import app
 from tests.experiments import command as experiments
@@ -77,9 +73,49 @@ def test_looking_at_a_cluster_asks_no_engine(monkeypatch: pytest.MonkeyPatch, tm
     assert cast(dict[str, str], given["env"])["KUBECONFIG"] == str(tmp_path / "kubeconfig")
 
 
-@pytest.mark.parametrize("error", [EngineError, PulumiError, StateError, ClusterError, ServerError, ToolchainError])
-def test_errors_of_servers_and_tools_are_the_users(error: type[Exception]) -> None:
-    assert issubclass(error, UserError)
+FOLDERS = ("cli", "harness", "experiments", "acceptance", "bench", "fuzz", "planted", "mutants", "tampered")
+BROKEN_OFF = "ends a play: the run says so, and is judged by what there is"
+MISSED = "ends a fault: it missed, and is tried again"
+INTERNAL = {
+    "infra/bootstrap.py BootstrapError": "there are no packages yet: it shows its line itself",
+    "infra/settings/refused.py SettingsError": "of the Pulumi program, which shows its lines itself",
+    "tests/harness/adapters/drivers.py NoProcessError": MISSED,
+    "tests/harness/adapters/events.py WaitTimedOutError": BROKEN_OFF,
+    "tests/harness/adapters/store_connection.py _ClientGoneError": "ends a connection",
+    "tests/harness/adapters/topics.py ReadStalledError": BROKEN_OFF,
+    "tests/harness/adapters/transactions.py ToolFailedError": MISSED,
+    "tests/harness/definition/declared.py NotJudgedError": "of a process of its own, whose last words are a RunError",
+    "tests/harness/pack/template.py UnfitError": "a line is packed as it is",
+    "tests/harness/payments/book.py RefusedError": "an answer of the payment service",
+    "tests/harness/play/way_out.py NoWayOutError": BROKEN_OFF,
+    "tests/harness/workload/errors.py SendStalled": BROKEN_OFF,
+}
+"""Errors that no command shows, and what becomes of each."""
+
+
+def errors_of_commands() -> dict[str, set[str]]:
+    """Every class of errors in what commands run, by file and name, with its bases."""
+    folders = [ROOT / "infra", *(ROOT / "tests" / name for name in FOLDERS)]
+    classes = {
+        f"{path.relative_to(ROOT)} {node.name}": {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if not path.name.startswith("test_")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    return {
+        name: bases for name, bases in classes.items() if any(base.endswith(("Error", "Exception")) for base in bases)
+    }
+
+
+def test_no_error_that_a_command_can_show_ends_as_a_traceback() -> None:
+    """Who adds a class of errors derives it from `UserError`, or says here what becomes of it."""
+    found, users = errors_of_commands(), {"UserError"}
+    for _ in found:
+        users |= {name.split()[1] for name, bases in found.items() if bases & users}
+    assert len(users) > 30
+    assert {name for name, bases in found.items() if not bases & users} - {"infra/errors.py UserError"} == {*INTERNAL}
 
 
 def test_modules_that_a_command_imports_late_have_what_it_takes_from_them() -> None:

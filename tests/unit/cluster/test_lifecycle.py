@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -243,8 +244,8 @@ def test_newer_definitions_take_the_place_of_the_old_ones(
     ("push", "reference", "pushed"),
     [
         ("", "spark:1", []),
-        ("registry.example/team", "registry.example/team/spark:1", ["registry.example/team/spark:1"]),
-        ("registry.example/team/", "registry.example/team/spark:1", ["registry.example/team/spark:1"]),
+        ("registry.example/team", "registry.example/team/spark:1@sha256:0a", ["registry.example/team/spark:1"]),
+        ("registry.example/team/", "registry.example/team/spark:1@sha256:0a", ["registry.example/team/spark:1"]),
     ],
 )
 def test_images_are_pushed_only_when_a_registry_is_named(
@@ -268,7 +269,12 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     done: list[Any] = []
     monkeypatch.setattr(Builder, "build_all", lambda self: {"spark": f"{self.prefix}spark:1"})
     monkeypatch.setattr(Builder, "sizes", lambda _, tags: dict.fromkeys(tags, 300 * 2**20))
-    monkeypatch.setattr(Builder, "push", lambda _, tags: done.extend(tags))
+
+    def put(_: Builder, tags: Iterable[str]) -> dict[str, str]:
+        done.extend(tags)
+        return {tag: f"{tag}@sha256:0a" for tag in tags}
+
+    monkeypatch.setattr(Builder, "push", put)
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
     ours.show_images(toolchain, push, "")
     assert done == pushed

@@ -58,6 +58,7 @@ COMMANDS: list[tuple[str, Callable[[Lifecycle], None]]] = [
     ("make up", lambda ours: ours.up(_toolchain(), "laptop")),
     ("make down", lambda ours: ours.down()),
     ("make images", lambda ours: ours.show_images(_toolchain(), "", "")),
+    ("make sbom", lambda ours: ours.write_sboms(_toolchain(), "", "")),
 ]
 
 

@@ -79,9 +79,11 @@ def test_the_first_selection_makes_the_stack_and_keeps_its_settings(stack: Stack
     assert not stack.exists()
     stack.select("laptop")
     assert stack.exists()
-    init, profile = pulumi.calls
+    init, profile, crds = pulumi.calls
     assert init.startswith("stack init laptop --secrets-provider passphrase --no-select ")
     assert profile.startswith("config set --stack laptop effectively-once:profile laptop")
+    named = f"effectively-once:spark_operator.crds {stack.state.resource_definitions}"
+    assert crds.startswith(f"config set --stack laptop --path {named}")
     assert stack.config_file.read_text().startswith(SALT)
     assert (stack.state.root / "Pulumi.laptop.yaml").read_text() == stack.config_file.read_text()
 
@@ -95,7 +97,7 @@ def test_another_checkout_gets_the_salt_that_the_state_was_written_with(
     second.select("ci")
     assert second.config_file.read_text().startswith(SALT)
     assert "effectively-once:profile ci" in second.config_file.read_text()
-    assert not [call for call in pulumi.calls[2:] if call.startswith("stack init")]
+    assert not [call for call in pulumi.calls[3:] if call.startswith("stack init")]
 
 
 def test_a_checkouts_own_settings_are_not_written_over(stack: Stack, pulumi: FakePulumi) -> None:

@@ -25,6 +25,8 @@ from tests.harness.pack.files import Referred, lines_of, workload_in
 from tests.harness.pack.references import References
 from tests.harness.run_directory import LinesWriter
 from tests.harness.sends import crc_of_row
+from tests.harness.spread import PARTITIONS
+from tests.harness.subject import unpaced
 from tests.harness.workload import seeded
 from tests.harness.workload.record import line_of, partition_of
 from tests.harness.workload.seeded import Seeded
@@ -250,6 +252,22 @@ def test_a_control_takes_two_bytes_a_record(tmp_path: Path) -> None:
     (run / "manifest.json").write_bytes(b"{}")
     assert again(run, tmp_path) == contents(run)
     assert (tmp_path / "run.tar.xz").stat().st_size < 2 * len(records)
+
+
+def test_a_stream_that_goes_on_through_outages_is_told_by_its_seed(tmp_path: Path) -> None:
+    run, records = tmp_path / "run", 2_000
+    subject = unpaced(7, records, 25.0, 100.0)
+    planned = list(subject.records())
+    with LinesWriter(run / SENT) as sent:
+        # What was kept back for a partition or a gateway comes behind what was sent meanwhile.
+        for n, record in enumerate([*planned[:500], *planned[900:], *planned[500:900]]):
+            partition = partition_of(record, PARTITIONS)
+            sent.write(line_of(record, "events", partition, n, 1_750_000_000_000 + n, gateway="gateway-0"))
+    workload = {"kind": subject.kind, "sent": records}
+    settings = {"rate": "25", "skew": "100"}
+    (run / "manifest.json").write_bytes(orjson.dumps({"seed": 7, "workload": workload, "settings": settings}))
+    assert again(run, tmp_path) == contents(run)
+    assert (tmp_path / "run.tar.xz").stat().st_size < 4 * records
 
 
 def altered(path: Path, name: str, change: Callable[[bytes], bytes]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from infra.console import Console
 from infra.images import catalogue, rootfs, wheels
 from infra.images.builder import TAG_DIGITS, Builder, write_references
 from infra.images.catalogue import Image
+from infra.images.sbom import write_sboms
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
 from tests.unit.cluster.fake_engine import FakeDocker
@@ -23,6 +26,7 @@ from tests.unit.images.fake_wheel import wheel
 
 NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
 References = Callable[..., dict[str, str]]
+DIGEST = f"sha256:{'0a' * 32}"
 
 
 class FakeStore:
@@ -38,12 +42,14 @@ class FakeStore:
         docker.answers(
             {
                 "image?inspect*Size*": "echo 2097152",
+                "image?inspect*Created*": "echo 2026-11-27T10:00:00.123456789Z",
                 "image?inspect*": f'for tag; do :; done; {name}; [ -f "$name" ] && cat "$name"',
                 "image?ls*": f'cd {labels}; grep -lx "${{4##*=}}" * | tr _ /',
                 "build*": f'while [ "$1" != --tag ]; do shift; done; tag="$2"; {name}; {built} >"$name"',
                 "import*": f'for tag; do :; done; {name}; echo "${{3#*key=}}" >"$name"',
                 "tag*": f'tag="$2"; {name}; from="$name"; tag="$3"; {name}; cp "$from" "$name"',
                 "rmi*": f'tag="$2"; {name}; rm "$name"',
+                "run*dpkg-query*--showformat*": r"printf 'libssl3\t3.0.19-1\tamd64\topenssl\t3.0.19-1\n'",
                 "run*dpkg-query*": f"cat {self.packages}",
                 "save*": 'echo "$*" >"$3"',
             }
@@ -210,19 +216,62 @@ def test_the_node_brings_the_base_and_the_control_plane_saved_once(
 
 
 @pytest.mark.usefixtures("store")
-def test_sizes_are_numbers_of_bytes(builder: Builder) -> None:
-    assert builder.sizes({"spark": "spark:1"}) == {"spark": 2 * 2**20}
+def test_sizes_are_numbers_of_bytes(builder: Builder, docker: FakeDocker) -> None:
+    assert builder.sizes({"spark": f"reg:5000/spark:1@{DIGEST}"}) == {"spark": 2 * 2**20}
+    assert docker.calls[-1].endswith(" reg:5000/spark:1"), "the engine that built it knows it by its tag"
 
 
 def test_a_push_that_the_registry_refuses_is_reported_with_what_to_do(
     builder: Builder, said: io.StringIO, docker: FakeDocker
 ) -> None:
-    docker.answers({"*bad:1": "echo 'denied' >&2; exit 1"})
+    docker.answers({"*bad:1": "echo 'denied' >&2; exit 1", "push*": f"echo 'good: digest: {DIGEST} size: 1234'"})
     builder.push(["good:1"])
     with pytest.raises(EngineError, match="bad:1 was not pushed: denied; log in with `docker login`"):
         builder.push(["bad:1", "good:2"])
     assert docker.calls == ["push good:1", "push bad:1"]
     assert "push good:1" in said.getvalue()
+
+
+def test_what_was_pushed_is_named_by_its_tag_and_the_digest_that_the_registry_has(
+    builder: Builder, docker: FakeDocker
+) -> None:
+    docker.answers({"push*": f"echo 'f00: Pushed'; echo '1: digest: {DIGEST} size: 1234'"})
+    assert builder.push(["registry.example:5000/spark:1"]) == {
+        "registry.example:5000/spark:1": f"registry.example:5000/spark:1@{DIGEST}"
+    }
+
+
+@pytest.mark.parametrize("answer", ["spark: Pushed", "1: digest: sha256:0a size: 1"])
+def test_a_push_without_a_digest_is_not_what_is_deployed(builder: Builder, docker: FakeDocker, answer: str) -> None:
+    docker.answers({"push*": f"echo '{answer}'"})
+    with pytest.raises(EngineError, match=f"spark:1 was pushed, and the engine did not say .*{answer}.*Docker"):
+        builder.push(["spark:1"])
+
+
+def test_each_published_image_gets_a_bill_of_what_it_and_its_parents_bring(
+    builder: Builder, folder: Path, store: FakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libs = tmp_path / "libs"
+    libs.mkdir()
+    with zipfile.ZipFile(libs / "one-1.0.jar", "w") as jar:
+        jar.writestr("META-INF/maven/org.example/one/pom.properties", "")
+    images = [catalogue.base("amd64"), Image("tools", "base", {"libs": libs}), Image("spark", "tools")]
+    monkeypatch.setattr(catalogue, "images", lambda *_: images)
+    bills = tmp_path / "build" / "sbom"
+    assert [*write_sboms(builder, "", bills)] == [(bills / f"{name}.cdx.json", 2) for name in ("tools", "spark")]
+    spark = json.loads((bills / "spark.cdx.json").read_text())
+    named = spark["metadata"]["component"]
+    assert f"{named['name']}:{named['version']}" == replace(builder).build_all()["spark"]
+    assert spark["metadata"]["timestamp"].startswith("2026-11-27T10:00:00")
+    assert {one["purl"].partition("?")[0] for one in spark["components"]} == {
+        "pkg:maven/org.example/one@1.0",
+        "pkg:deb/debian/libssl3@3.0.19-1",
+    }
+    (bills / "tools.cdx.json").unlink()
+    before = (bills / "spark.cdx.json").read_bytes()
+    assert [*write_sboms(replace(builder), "spark", bills)] == [(bills / "spark.cdx.json", 2)]
+    assert (bills / "spark.cdx.json").read_bytes() == before
+    assert not (bills / "tools.cdx.json").exists()
 
 
 def test_references_are_written_only_when_they_say_something_else(tmp_path: Path) -> None:

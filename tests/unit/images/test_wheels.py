@@ -30,7 +30,7 @@ GOOD: list[Sequence[str]] = [
     ["Requires-Python: >=3.11"],
     ["Requires-Dist: effectively-once"],
     ["Requires-Dist: Confluent_Kafka>=2", f"Requires-Dist: pyspark=={SPARK}"],
-    ["Requires-Dist: requests; extra == 'web'"],
+    ["Requires-Dist: flask; extra == 'web'"],
     ["Requires-Dist: tomli; python_version < '3.11'"],
     ["Requires-Dist: pywin32; sys_platform == 'win32'"],
 ]
@@ -52,7 +52,7 @@ BAD: list[tuple[str, Sequence[str], dict[str, str], str]] = [
     ("clicks-1-py312-none-any.whl", [], {}, "is not pure Python for 3.11"),
     ("clicks.whl", [], {}, "is no wheel"),
     (NAME, ["Requires-Python: >=3.12"], {}, "needs Python >=3.12, and the image has 3.11"),
-    (NAME, ["Requires-Dist: requests>=2"], {}, "needs requests>=2, which is not in the image: put its code into"),
+    (NAME, ["Requires-Dist: flask>=2"], {}, "needs flask>=2, which is not in the image: put its code into"),
     (NAME, ["Requires-Dist: effectively-once>=999"], {}, "needs effectively-once>=999, and the image has "),
     (NAME, ["Requires-Dist: pandas; sys_platform == 'linux'", "Requires-Dist: no-such"], {}, "needs no-such"),
     (

@@ -86,7 +86,7 @@ def _prepared_root(root: Path) -> Path:
     def build(directory: Path) -> None:
         (directory / "bin").mkdir()
         python = directory / "bin" / "python"
-        python.write_text('#!/bin/sh\necho "$@|$PYTHONPATH|$PATH|$PIP_TARGET"\nexit 3\n')
+        python.write_text('#!/bin/sh\necho "$@|$PYTHONPATH|$PATH|$PIP_TARGET|$UV_SYSTEM_CERTS"\nexit 3\n')
         python.chmod(0o755)
 
     return Cache(root).get("python", key, build, in_place=True)
@@ -110,11 +110,11 @@ def test_a_made_environment_is_entered_at_once_with_the_checkout_on_its_path(tmp
     env = {**os.environ, "EFFECTIVELY_ONCE_CACHE": str(tmp_path), "PIP_TARGET": "/elsewhere", "PYTHONPATH": "/foreign"}
     answer = asked(["check", "--run", "a b"], env)
     assert answer.returncode == 3
-    words, python_path, path, pip_target = answer.stdout.rstrip("\n").split("|")
+    words, python_path, path, pip_target, certificates = answer.stdout.rstrip("\n").split("|")
     assert words == "-m tests.cli check --run a b"
     assert python_path == f"{bootstrap.CHECKOUT}:{bootstrap.CHECKOUT / 'pipelines' / 'src'}"
     assert path.split(":")[0] == str(made / "bin")
-    assert pip_target == ""
+    assert (pip_target, certificates) == ("", "1")
     assert answer.stderr == ""
 
 

@@ -40,6 +40,7 @@ def program(folder: Path, name: str, bootstrap: str) -> Path:
             kafka=["accepted"],
             files=[],
             tables=[],
+            lake=[],
         )
     )
     return path

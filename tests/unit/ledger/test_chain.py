@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain, continuity, interventions, pinned_version
-from effectively_once.ledger.head import Head
+from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import Put, run
 from effectively_once.ledger.offsets import Ranges
@@ -248,14 +248,66 @@ def test_an_epoch_declared_on_another_runtime_is_not_finished_and_what_differs_i
     pinned_version.same_version(declared, "a" * 64, "here", RUNTIME)
     with pytest.raises(VersionError) as refused:
         pinned_version.same_version(declared, "a" * 64, "here", {**RUNTIME, "pyarrow": "22.0.0", "spark": "4.2.1"})
-    differs = "epoch 0 was declared on pyarrow 21.0.0, spark 4.2.0, this is pyarrow 22.0.0, spark 4.2.1"
-    assert refused.value.what == differs
+    assert refused.value.what == (
+        "epoch 0 was declared by wheel aaaaaaaaaaaa on pyarrow 21.0.0, spark 4.2.0, "
+        "this is wheel aaaaaaaaaaaa on pyarrow 22.0.0, spark 4.2.1"
+    )
     pinned_version.same_version(declared, "a" * 64, "here", {"numpy": "2"})  # a command that says less
     abandoned = run(interventions.abandon(LAYOUT, taken(store, "operator")), store).head
     pinned_version.same_version(abandoned, "a" * 64, "here", {"spark": "5"})
     store = MemoryStore()
     older = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store).head
     pinned_version.same_version(older, "a" * 64, "here", RUNTIME)  # of a version that did not tell
+
+
+OLD_IMAGE = "registry.example/team/effectively-once-spark:4f1c0a9b27de"
+
+
+def refusal_of(runtime: dict[str, str], *, pinned: dict[str, str], wheel: str = "b" * 64) -> VersionError:
+    """Return what a start says of an epoch of wheel a that pinned a runtime."""
+    store = MemoryStore()
+    declared = declaration(0).model_copy(update={"runtime": pinned})
+    head = run(chain.declare(LAYOUT, taken(store), declared, None, 0), store).head
+    with pytest.raises(VersionError) as refused:
+        pinned_version.same_version(decode(head.encode(), "here"), wheel, "here", runtime)
+    return refused.value
+
+
+def test_who_refuses_an_epoch_names_the_image_that_finishes_it_and_the_command() -> None:
+    newer = {**RUNTIME, "pyarrow": "22.0.0", "image": "registry.example/team/effectively-once-spark:77e0"}
+    refused = refusal_of(newer, pinned={**RUNTIME, "image": OLD_IMAGE})
+    assert refused.what == (
+        "epoch 0 was declared by wheel aaaaaaaaaaaa on pyarrow 21.0.0, this is wheel bbbbbbbbbbbb on pyarrow 22.0.0"
+    )
+    todo = (
+        f"Its image finishes it: `pulumi config set --path pipelines.counts.image {OLD_IMAGE} && pulumi up` (there the "
+        "pipeline has its name without `pipeline_prefix`; `extra_files` as they were). Then put the setting back, and "
+        "`pulumi up`. If that cannot be had, or cannot finish it: `effectively-once abandon`."
+    )
+    assert refused.todo == todo
+    same_wheel = refusal_of(newer, pinned={**RUNTIME, "image": OLD_IMAGE}, wheel="a" * 64)
+    assert same_wheel.todo == todo
+
+
+def test_without_an_image_it_is_told_what_there_is_to_run_once_more() -> None:
+    """A record of before names none, nor does one of `make run`."""
+    for pinned in ({}, RUNTIME):
+        refused = refusal_of({**RUNTIME, "image": OLD_IMAGE}, pinned=pinned)
+        assert refused.what == "epoch 0 was declared by wheel aaaaaaaaaaaa, this is wheel bbbbbbbbbbbb"
+        assert refused.todo == (
+            "Run once more what declared it, until the epoch is recorded: with `make run` your files as they were, on "
+            "a cluster the former image (`pipelines.<name>.image`), elsewhere that wheel on that runtime. Then start "
+            "this version. If that cannot be had, or cannot finish it: `effectively-once abandon`."
+        )
+
+
+def test_the_same_image_of_another_registry_is_the_same_version() -> None:
+    store = MemoryStore()
+    pinned = declaration(0).model_copy(update={"runtime": {**RUNTIME, "image": OLD_IMAGE}})
+    declared = run(chain.declare(LAYOUT, taken(store), pinned, None, 0), store).head
+    pinned_version.same_version(declared, "a" * 64, "here", {**RUNTIME, "image": "mirror.example/spark:4f1c0a9b27de"})
+    assert pinned_version.describe(pinned) == f"wheel aaaaaaaaaaaa of image {OLD_IMAGE}"
+    assert pinned_version.describe(declaration(0)) == "wheel aaaaaaaaaaaa"
 
 
 def test_the_watermark_to_pin_is_the_largest_accepted_time_and_never_sinks() -> None:

@@ -36,8 +36,8 @@ def objects(epochs: int, fan: int) -> Mapping[str, bytes]:
     return dict(store.objects)
 
 
-def taken(source: ListedStore, kept: MemoryStore | None = None, **how: bool) -> Place:
-    place = Place(MemoryStore() if kept is None else kept, "memory")
+def taken(source: ListedStore, kept: ListedStore | None = None, **how: bool) -> Place:
+    place = Place(ListedStore() if kept is None else kept, "memory")
     Backup(source, LAYOUT, place, [GLOBAL_COUNTS]).take(**how)
     return place
 

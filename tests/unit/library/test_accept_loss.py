@@ -15,7 +15,6 @@ from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.place import Place
 from effectively_once.operate.backup.restore import restore
 from tests.settings import pipeline_settings
-from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.abandoned_clicks import LAYOUT, MENDED, Clicks
 from tests.unit.library.ledger_driver import EPOCH_ROWS, TOPIC
 from tests.unit.library.listed_store import ListedStore
@@ -171,7 +170,7 @@ def test_the_command_refuses_an_epoch_that_is_visible_and_one_that_can_be_finish
 
 def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repair reads the ranges of the epoch as well: it is refused like a start."""
-    clicks, kept = Clicks(), MemoryStore()
+    clicks, kept = Clicks(), ListedStore()
     clicks.start("first").run(3)
     Backup(clicks.store, LAYOUT, Place(kept, "memory"), [GLOBAL_COUNTS]).take()
     shown = {key: (shard.last, [*shard.rows]) for key, shard in clicks.shards.items()}

@@ -16,7 +16,6 @@ from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.operate.backup.place import Place
 from effectively_once.state.merge import FAN
-from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.backups import LAYOUT, goes_on, head_of, restored, stored, taken
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
@@ -41,7 +40,7 @@ def test_a_backup_holds_every_object_of_a_pipeline_that_head_names() -> None:
 
 
 def test_the_manifest_is_written_last_and_holds_the_head() -> None:
-    source, kept = stored(5), MemoryStore()
+    source, kept = stored(5), ListedStore()
     taken(source, kept)
     puts = [request.key for request in kept.requests if isinstance(request, Put)]
     assert puts.count(MANIFEST) == 1
@@ -120,7 +119,7 @@ def collecting(source: ListedStore, *, times: int) -> list[str]:
 
 def test_deltas_that_are_collected_while_they_are_copied_are_not_missed() -> None:
     source = stored(8)
-    gone, said, kept = collecting(source, times=2), list[str](), MemoryStore()
+    gone, said, kept = collecting(source, times=2), list[str](), ListedStore()
     manifest = Backup(source, LAYOUT, Place(kept, "memory"), [GLOBAL_COUNTS], said.append).take()
     assert len(gone) == 2
     assert not set(gone) & {f"{LAYOUT.pipeline}/{name}" for name in manifest.objects}
@@ -129,7 +128,7 @@ def test_deltas_that_are_collected_while_they_are_copied_are_not_missed() -> Non
 
 
 def test_a_floor_that_always_overtakes_the_copying_is_named() -> None:
-    source, kept = stored(8), MemoryStore()
+    source, kept = stored(8), ListedStore()
     collecting(source, times=10**6)
     with pytest.raises(
         BackupError, match=r"rose above what was being copied, 10 times .*while the pipeline is stopped"
@@ -164,7 +163,7 @@ def test_a_manifest_purged_while_it_is_looked_for_is_not_missed() -> None:
 @pytest.mark.parametrize("kind", ["deltas/ids", "deltas/counts", "segments", "global_counts/data"])
 def test_what_is_missing_or_damaged_is_named_and_no_backup_is_complete(kind: str) -> None:
     for damage in (None, b"", b"\x00" * 700):
-        source, kept = stored(70), MemoryStore()
+        source, kept = stored(70), ListedStore()
         key = next(key for key in sorted(source.objects) if f"/{kind}/" in key)
         source.objects.pop(key)
         if damage is not None:
@@ -207,14 +206,14 @@ def test_a_backup_that_broke_off_is_incomplete_and_can_be_finished(puts: int) ->
 
 
 def test_a_place_with_another_backup_is_refused_and_left_as_it_is() -> None:
-    source, kept = stored(5), MemoryStore()
+    source, kept = stored(5), ListedStore()
     taken(source, kept)
     before = dict(kept.objects)
     with pytest.raises(BackupError, match=r"another backup is there .memory, backup.json.*Name an empty place"):
         taken(source, kept)
     assert kept.objects == before
     name = next(name for name in kept.objects if name.startswith("deltas/"))
-    other = MemoryStore()
+    other = ListedStore()
     other.objects[name] = b"other"
     with pytest.raises(BackupError, match=f"another backup is there .memory, {name}"):
         taken(source, other)
@@ -222,7 +221,7 @@ def test_a_place_with_another_backup_is_refused_and_left_as_it_is() -> None:
 
 def test_of_two_backups_to_one_place_at_once_one_is_refused() -> None:
     """Whose manifest is there first has the place, and it is complete: both copied the same objects."""
-    source, first, kept = stored(5), MemoryStore(), ListedStore()
+    source, first, kept = stored(5), ListedStore(), ListedStore()
     taken(source, first)
 
     def overtake(request: Request) -> None:
@@ -253,7 +252,7 @@ def test_what_a_step_recorded_for_the_declared_epoch_is_copied_and_for_others_no
     names = [LAYOUT.step_record("look_up", epoch, shard) for epoch in (4, 5) for shard in range(2)]
     for name in names:
         store.objects[name] = name.encode()
-    place = Place(MemoryStore(), "memory")
+    place = Place(ListedStore(), "memory")
     Backup(store, LAYOUT, place, [GLOBAL_COUNTS], steps=["look_up"]).take()
     assert [name for name in names if name in restored(place).objects] == names[2:]
     goes_on(restored(place), 8)
@@ -277,7 +276,7 @@ def test_what_tables_refused_of_the_declared_epoch_is_copied_where_one_is_tried(
             return store.answer(request)
 
     store.objects[name] = b"refused"
-    place = Place(MemoryStore(), "memory")
+    place = Place(ListedStore(), "memory")
     Backup(Asked(), LAYOUT, place, []).take()
     assert (name in restored(place).objects) == (Get(name) in asked) == bool(tried)
 
@@ -297,6 +296,6 @@ def test_an_epoch_that_ends_while_its_records_are_copied_is_not_left_without_the
             return store.answer(request)
 
     source = Meanwhile()
-    place = Place(MemoryStore(), "memory")
+    place = Place(ListedStore(), "memory")
     Backup(source, LAYOUT, place, [], steps=["look_up"]).take()
     assert head_of(restored(place)).last_recorded == 5

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Max, Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import Count, Max, Pipeline, RecordedStep, ToFiles, ToIceberg, ToKafka, ToTable, Windowed
 from effectively_once.__main__ import main
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.errors import SettingsError
@@ -49,6 +49,7 @@ ALL = Pipeline(
         ToKafka("as_is", value="raw"),
         ToTable("orders", key=("id",), columns=("id", "quote", "raw")),
         ToFiles("archive"),
+        ToIceberg("lake", columns=("user",)),
     ),
     windows=(Windowed("user", {"n": Count(), "most": Max("quote")}, ToTable("most"), totals=ToFiles("totals")),),
     ahead_ms=5000,
@@ -82,6 +83,7 @@ def test_the_text_tells_all_that_is_declared() -> None:
         "sink        as_is: rows to topic clicks.as_is",
         "sink        orders: rows to table clicks.orders, key id",
         "sink        archive: rows to files s3://data/clicks/archive/",
+        "sink        lake: rows to lake table clicks.lake",
         "sink        dead_letter: dead letters to topic clicks.dead_letter",
         "sink        most: windows to table clicks.most",
         "sink        totals: totals to files s3://data/clicks/totals/",

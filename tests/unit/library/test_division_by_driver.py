@@ -120,7 +120,8 @@ def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch
     monkeypatch.setattr(
         control, "is_drained", lambda ranges, _: ranges == batch(0) or ranges[TOPIC]["0"] == (SIZE, SIZE)
     )
-    started.control.wish = lambda *_: "drain"  # type: ignore[method-assign,assignment]
+    drain = control.Wish.make(control.State.DRAINING, {TOPIC: {"0": (0, SIZE)}})
+    started.control.wish = lambda *_: drain  # type: ignore[method-assign]
     monkeypatch.setattr(control, "reached_ranges", lambda _: {TOPIC: {"0": (0, 0)}})
     publish = started.publisher.publish
 
@@ -130,4 +131,4 @@ def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch
 
     started.publisher.publish = asked  # type: ignore[method-assign]
     started.batches.batch(batch(0), 0)
-    assert drained == [None, None, "drain"]
+    assert drained == [None, None, drain]

@@ -13,6 +13,7 @@ from effectively_once import points
 from effectively_once.driver import main
 from effectively_once.driver.control import State, Wish
 from effectively_once.driver.driver import Driver
+from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import ControlError, StaleDriverError, UnreachableError
 from effectively_once.ledger.layout import Layout
 
@@ -24,7 +25,7 @@ class Answering:
 
     def __init__(self, looks: int, *, busy: bool) -> None:
         self._looks, self.failure, self.busy = looks, None, threading.Lock()
-        self.cancelled = self.waited = 0
+        self.cancelled = self.waited = self.looked = 0
         if busy:
             self.busy.acquire()
 
@@ -34,6 +35,10 @@ class Answering:
     def find_replacement(self) -> StaleDriverError | None:
         self._looks -= 1
         return None if self._looks >= 0 else STALE
+
+    def watch_triggers(self, query: Any) -> None:
+        assert query is self
+        self.looked += 1
 
     def cancel(self) -> None:
         self.cancelled += 1
@@ -54,7 +59,7 @@ def watched(answering: Answering) -> BaseException | None:
 def test_a_driver_that_was_replaced_between_two_epochs_ends_with_its_name_for_it() -> None:
     answering = Answering(2, busy=False)
     assert watched(answering) is STALE
-    assert (answering.waited, answering.cancelled) == (2, 1)
+    assert (answering.waited, answering.looked, answering.cancelled) == (2, 2, 1)
 
 
 def test_the_jobs_of_a_driver_that_was_replaced_inside_an_epoch_are_cancelled_until_the_epoch_fails() -> None:
@@ -94,6 +99,26 @@ def test_a_query_that_ended_by_its_drain_is_stopped_in_order() -> None:
     drained = Ended(Wish(state=State.DRAINING, ends={"t": {"0": (0, 5)}}, asked_ms=0))
     assert watched(drained) is None
     assert drained.waited == 1
+
+
+def test_each_trigger_that_ended_is_a_sign_of_life_one_that_found_nothing_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While none ends the time stays what it was: a driver may hang in a batch."""
+    driver, query = object.__new__(Driver), SimpleNamespace(lastProgress=None)
+    driver.metrics, driver._trigger = Metrics("uc"), None
+    now_s = 100.0
+    monkeypatch.setattr("effectively_once.driver.metrics.time.time", lambda: now_s)
+
+    def seen(ended: str | None) -> float | None:
+        query.lastProgress = ended and SimpleNamespace(timestamp=ended)
+        driver.watch_triggers(query)
+        return driver.metrics.registry.get_sample_value("effectively_once_alive_timestamp_seconds", {"pipeline": "uc"})
+
+    assert seen(None) == 0
+    idle, later = "2026-11-27T10:00:00.001Z", "2026-11-27T10:00:10.004Z"
+    assert seen(idle) == 100
+    now_s = 105.0
+    assert seen(idle) == 100
+    assert seen(later) == 105
 
 
 def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[BaseException | None]) -> Driver:

@@ -15,8 +15,9 @@ from effectively_once.ledger.objects import ObjectStore, Step, body_of, create_o
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.retention.compaction import delete_beside, write_span
 from effectively_once.sinks import manifest_span, reader
-from effectively_once.sinks.manifest import ManifestSink, Shown, StagedFile
+from effectively_once.sinks.manifest import ManifestSink, Shown
 from effectively_once.sinks.publish import Published
+from effectively_once.sinks.staged import StagedFile
 from tests.model.asked import asking
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.interleaved import Actor, every_order

@@ -15,8 +15,8 @@ from effectively_once.store.folder_store import FolderStore
 from effectively_once.store.object_store import S3ObjectStore
 from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.settings import pipeline_settings
-from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.store_contract import creates_once, forgets_what_is_deleted, keeps_every_byte
+from tests.unit.library.listed_store import ListedStore
 
 SETTINGS = pipeline_settings()
 
@@ -63,7 +63,7 @@ def test_a_file_that_could_not_be_finished_is_not_there(tmp_path: Path, monkeypa
 
 
 def test_names_lie_below_the_prefix() -> None:
-    store = MemoryStore()
+    store = ListedStore()
     place = Place(store, "s3://data/backups/monday", "backups/monday/")
     run(create_once("backup.json", b"whole"), place)
     assert store.objects == {"backups/monday/backup.json": b"whole"}

@@ -20,7 +20,14 @@ from effectively_once.errors import (
     SinkError,
     UnreachableError,
 )
-from effectively_once.sinks.database import DatabaseAddress, Session, connect, name_error, name_failures
+from effectively_once.sinks.database import (
+    DatabaseAddress,
+    Session,
+    connect,
+    is_not_believed,
+    name_error,
+    name_failures,
+)
 
 ADDRESS = DatabaseAddress("postgresql://db:5433/results")
 DENIED = [
@@ -29,6 +36,14 @@ DENIED = [
     'role "me" does not exist',
     'database "results" does not exist',
     "the user is not permitted to log in",
+]
+
+NOT_BELIEVED = [
+    "SSL error: certificate verify failed",
+    'server certificate for "a" does not match host name "b"',
+    'root certificate file "/a/ca.crt" does not exist\nEither provide the file or change sslmode',
+    "server does not support SSL, but SSL was required",
+    'no pg_hba.conf entry for host "h", user "me", database "results", no encryption',
 ]
 
 
@@ -131,6 +146,14 @@ def test_a_server_that_refuses_credentials_is_not_asked_again(text: str, serve: 
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("text", NOT_BELIEVED)
+def test_a_server_that_is_not_believed_or_wants_tls_is_not_asked_again(text: str, serve: Callable[..., Server]) -> None:
+    server = serve(psycopg.OperationalError(text))
+    with pytest.raises(AccessError, match=r"no encrypted session with PostgreSQL.*Check PGSSLMODE.*PGSSLROOTCERT"):
+        connect(ADDRESS, "a")
+    assert len(server.asked) == 1
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_session_that_cannot_be_prepared_is_closed(again: bool, serve: Callable[..., Server]) -> None:
     """A lost one is begun anew; a table that is not there will not be there then."""
@@ -155,13 +178,16 @@ def test_a_session_that_cannot_be_prepared_is_closed(again: bool, serve: Callabl
         (pg.QueryCanceled("timeout"), UnreachableError),
         (pg.InsufficientPrivilege("may not"), AccessError),
         (pg.InvalidCatalogName("no such"), AccessError),
-        *((psycopg.OperationalError(text), AccessError) for text in DENIED),
+        *((psycopg.OperationalError(text), AccessError) for text in (*DENIED, *NOT_BELIEVED)),
         (pg.UniqueViolation("twice"), RefusedRowsError),
         (pg.UndefinedTable("gone"), RefusedRowsError),
         (pg.NumericValueOutOfRange("large"), RefusedRowsError),
         (pg.FeatureNotSupported("never"), RefusedRowsError),
         (pg.ProgramLimitExceeded("long"), RefusedRowsError),
         (psycopg.OperationalError("server closed the connection"), None),
+        (psycopg.OperationalError("SSL SYSCALL error: EOF detected"), None),
+        (pg.AdminShutdown("the certificate is renewed"), None),
+        (psycopg.OperationalError("SSL connection has been closed unexpectedly"), None),
         (pg.AdminShutdown('role "me" does not exist'), None),
         (pg.SerializationFailure("again"), None),
         (pg.LockNotAvailable("lock"), None),
@@ -173,10 +199,17 @@ def test_what_no_new_session_helps_against_has_a_name_and_all_else_none(
     """A commit without a name has an unknown outcome, and the mark is asked."""
     found = name_error(error, "table x")
     assert type(found) is (kind or type(None))
-    assert found is None or (found.where == "table x" and str(error) in found.what)
+    assert found is None or (found.where == "table x" and str(error).splitlines()[0] in found.what)
     with pytest.raises(kind or UnreachableError, match="table x") as raised, name_failures("table x"):
         raise error
     assert raised.value.__cause__ is error
+
+
+def test_what_is_no_session_that_did_not_begin_is_no_server_that_is_not_believed() -> None:
+    assert not [
+        one for one in (None, ValueError("certificate"), pg.UndefinedTable("certificate")) if is_not_believed(one)
+    ]
+    assert all(is_not_believed(psycopg.OperationalError(text)) for text in NOT_BELIEVED)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ NAMES = (
     "Stateful",
     "Sum",
     "ToFiles",
+    "ToIceberg",
     "ToKafka",
     "ToTable",
     "Trial",
@@ -42,13 +43,26 @@ NAMES = (
     "ambiguous_json",
     "json_records",
     "published",
+    "read_lake_table",
     "trial_session",
     "whole_number",
 )
-HEAVY = {"confluent_kafka", "minio", "numpy", "orjson", "pandas", "psycopg", "pyarrow", "pydantic", "pyspark"}
+HEAVY = {
+    "confluent_kafka",
+    "minio",
+    "numpy",
+    "orjson",
+    "pandas",
+    "psycopg",
+    "pyarrow",
+    "pydantic",
+    "pyiceberg",
+    "pyspark",
+    "sqlalchemy",
+}
 ALONE = "import effectively_once"
 GATEWAY = "from effectively_once.gateway import Gateway"
-DECLARING = "from effectively_once import Count, Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, Windowed"
+DECLARING = "from effectively_once import Count, Pipeline, RecordedStep, ToFiles, ToIceberg, ToKafka, ToTable, Windowed"
 READING = "from effectively_once import BucketAddress, published"
 
 

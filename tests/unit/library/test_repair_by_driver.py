@@ -136,11 +136,12 @@ def test_a_pipeline_is_not_drained_before_it_is_repaired(monkeypatch: pytest.Mon
     world.repair()
     started = MemoryDriver(world)
     started.publisher.recover(world.declared, SPARK)
-    started.control = SimpleNamespace(wish=lambda *_: "drain")  # type: ignore[assignment]
+    drain = control.Wish.make(control.State.DRAINING, {"events": {"0": (0, 1)}})
+    started.control = SimpleNamespace(wish=lambda *_: drain)  # type: ignore[assignment]
     monkeypatch.setattr(control, "is_drained", lambda *_: True)
     assert started.find_finished_drain() is None
     started.publisher.repair(SPARK)
-    assert started.find_finished_drain() == "drain"  # type: ignore[comparison-overlap]
+    assert started.find_finished_drain() is drain
 
 
 def test_an_ordinary_start_repairs_nothing() -> None:

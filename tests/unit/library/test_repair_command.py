@@ -21,7 +21,6 @@ from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.sinks.kafka_shard import ShardAddress
-from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import HIT, assert_exact, assert_goes_on, broken
 from tests.unit.library.listed_store import ListedStore
@@ -172,7 +171,7 @@ def test_a_backup_between_the_command_and_the_repair_can_be_gone_on_from(recorde
     world.repair()
     if recorded:
         world.driver().finish(world.declared)
-    kept = MemoryStore()
+    kept = ListedStore()
     Backup(world.store, world.layout, Place(kept, "memory"), list(world.pipeline.file_sinks)).take()
     world.store = ListedStore()
     restore(Place(kept, "memory"), world.store, world.layout, lambda _: None, lambda _: None)

@@ -14,7 +14,6 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Put, Request, run
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError
 from effectively_once.operate.backup.restore import restore
-from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.backups import LAYOUT, goes_on, head_of, restored, stored, taken
 from tests.unit.library.ledger_driver import LedgerDriver
 from tests.unit.library.listed_store import ListedStore
@@ -97,7 +96,7 @@ def _flipped(body: bytes) -> bytes:
 def test_a_damaged_object_of_a_backup_is_found_before_anything_is_put(
     kind: str, damage: Callable[[bytes], bytes]
 ) -> None:
-    kept, target = MemoryStore(), ListedStore()
+    kept, target = ListedStore(), ListedStore()
     place = taken(stored(70), kept)
     name = next(name for name in kept.objects if name.startswith(kind))
     kept.objects[name] = damage(kept.objects[name])
@@ -120,7 +119,7 @@ def test_a_damaged_object_of_a_backup_is_found_before_anything_is_put(
     ],
 )
 def test_a_damaged_manifest_is_refused(changes: dict[str, object], said: str) -> None:
-    kept, target = MemoryStore(), ListedStore()
+    kept, target = ListedStore(), ListedStore()
     place = taken(stored(3), kept)
     kept.objects[MANIFEST] = json.dumps({**json.loads(kept.objects[MANIFEST]), **changes}).encode()
     with pytest.raises(BackupError, match=f"{said}.*{MANIFEST}"):

@@ -10,6 +10,7 @@ import pytest
 
 from effectively_once.driver import runtime
 from effectively_once.driver.runtime import PACKAGES, runtime_of
+from effectively_once.ledger.pinned_version import IMAGE
 
 
 @pytest.fixture
@@ -28,6 +29,15 @@ def test_every_component_is_named_with_what_is_installed(jars: dict[str, str], m
     told = runtime_of(jars)
     assert set(told) == {"python", "spark", "jars", *PACKAGES}
     assert told["spark"] == pyspark.__version__
+
+
+def test_in_a_pod_it_names_the_image_for_whoever_has_to_bring_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = "registry.example/team/effectively-once-spark:4f1c0a9b27de"
+    monkeypatch.setenv(runtime.IMAGE_VARIABLE, "")
+    bare = runtime_of(None)
+    assert IMAGE not in bare
+    monkeypatch.setenv(runtime.IMAGE_VARIABLE, image)
+    assert runtime_of(None) == {**bare, IMAGE: image}
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -232,6 +232,15 @@ def test_one_that_is_still_draining_or_paused_starts(stand: Stand) -> None:
     assert stand.checked() == StartCheck(f"a driver would start; {UNASKED}")
 
 
+def test_a_driver_tells_whether_it_is_paused(stand: Stand) -> None:
+    for state, paused in ((State.PAUSED, 1), (State.RUNNING, 0)):
+        stand.wish(state)
+        started = stand.started()
+        assert started.find_finished_drain() is None
+        told = started.metrics.registry.get_sample_value("effectively_once_paused", {"pipeline": "counts"})
+        assert told == paused
+
+
 def test_a_wish_that_nobody_can_read_is_a_refusal(stand: Stand) -> None:
     stand.store.answer(Put(LAYOUT.control, b"no wish", None))
     found = stand.checked()

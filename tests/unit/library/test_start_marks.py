@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, ToFiles, ToKafka, ToTable
+from effectively_once import Pipeline, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.driver import preflight
 from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import SinkError, SourceError
@@ -22,11 +22,12 @@ from effectively_once.store.object_store import S3ObjectStore
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
+from tests.unit.library.lake import Lake
 
 PIPELINE = Pipeline(
     lambda frame: frame,
     pa.schema([("user", pa.string())]),
-    rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw")),
+    rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw"), ToIceberg("lake")),
 )
 LAYOUT = Layout("clicks")
 RECORDED, DECLARED = 4, 5
@@ -46,7 +47,7 @@ def head(*, declared: bool) -> Head:
 
 def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) -> bool:
     """Check a start where sinks have these marks, all others that of the last recorded epoch."""
-    of = {"accepted": RECORDED, "dead_letter": RECORDED, "orders": RECORDED, "raw": RECORDED, **marks}
+    of = {"accepted": RECORDED, "dead_letter": RECORDED, "orders": RECORDED, "raw": RECORDED, "lake": RECORDED, **marks}
 
     def mark(address: Any, *_: Any) -> Mark | None:
         # The other shard is where it should be: one that is not is enough.
@@ -58,6 +59,10 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
     monkeypatch.setattr(preflight, "table_mark", mark)
     monkeypatch.setattr(preflight, "end_hanging", lambda *_: False)
     monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
+    lake = Lake()
+    if of["lake"] >= 0:
+        lake.sink().publish_staged(of["lake"], 1, [], begins=True)
+    monkeypatch.setattr(preflight, "open_lake_table", lambda *_: lake.sink())
     store = MemoryStore()
     for epoch in range(of["raw"] + 1):
         ManifestSink(store, LAYOUT, "raw").publish_staged(epoch, 1, [])
@@ -73,11 +78,11 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
 
 def test_marks_at_the_last_recorded_and_at_the_declared_epoch_are_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not refused(monkeypatch, declared=False)
-    for sink in ("accepted", "dead_letter", "orders", "raw"):
+    for sink in ("accepted", "dead_letter", "orders", "raw", "lake"):
         assert not refused(monkeypatch, declared=True, **{sink: DECLARED})
 
 
-@pytest.mark.parametrize("sink", ["accepted", "dead_letter", "orders", "raw"])
+@pytest.mark.parametrize("sink", ["accepted", "dead_letter", "orders", "raw", "lake"])
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_mark_beyond_the_chain_is_refused(sink: str, declared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain was restored to an older time than the sink."""

@@ -18,7 +18,8 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
-from effectively_once.sinks.manifest import ManifestSink, StagedFile
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.staged import StagedFile
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration
 

@@ -12,6 +12,7 @@ from tests.unit.monitoring.worlds import (
     DRIVER_SERIES,
     GENERATION,
     OPERATOR_UP,
+    PAUSED,
     PIPELINE,
     PUBLISHED_AT,
     RUNNING,
@@ -164,6 +165,14 @@ QUIET: dict[str, Callable[[float, float], World]] = {
         **dict.fromkeys(map(rows, ("accepted", "duplicate", "late", "malformed")), always(10_000)),
         PUBLISHED_AT: always(0),
     },
+    "an hour in which operators have it paused": instead(
+        {
+            PAUSED: always(1),
+            PUBLISHED_AT: always(1200),
+            UNREAD: lambda t: 900 + 1000 * t,
+            UNREAD_S: lambda t: 1.5 + t,
+        }
+    ),
     "a planned update": _update,
     "a platform that begins": lambda *_: {
         name: lambda t, line=line: None if t < 300 else line(t)  # type: ignore[misc]

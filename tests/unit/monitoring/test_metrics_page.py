@@ -47,8 +47,10 @@ def test_a_metric_that_is_missing_gone_or_otherwise_is_seen() -> None:
         "behind: nobody exports it",
         "left_behind: it is a gauge with labels (), and is told as '' with ()",
     ]
-    assert find_wrong(page.replace("| `unread_records` | gauge", "| `unread_records` | counter"), metrics) == [
-        "unread_records: it is a gauge with labels ('partition', 'topic'), and is told as 'counter' with "
+    assert find_wrong(
+        page.replace("| `input_unread_offsets` | gauge", "| `input_unread_offsets` | counter"), metrics
+    ) == [
+        "input_unread_offsets: it is a gauge with labels ('partition', 'topic'), and is told as 'counter' with "
         "('topic', 'partition')"
     ]
     assert find_wrong(page.replace("counter | bytes | `sink`", "counter | rows | `sink`"), metrics) == [

@@ -38,10 +38,11 @@ def store(name: str, **labels: str) -> str:
     return series(name, job="minio", instance="minio:9000", server="minio-0", **labels)
 
 
-UNREAD = driver("unread_records", topic="events", partition="0")
-UNREAD_S = driver("unread_seconds", topic="events", partition="0")
+UNREAD = driver("input_unread_offsets", topic="events", partition="0")
+UNREAD_S = driver("input_unread_seconds", topic="events", partition="0")
 GENERATION, PUBLISHED_AT = driver("generation"), driver("published_timestamp_seconds")
-SEEN_AT = driver("input_seen_timestamp_seconds")
+SEEN_AT, ALIVE_AT = driver("input_seen_timestamp_seconds"), driver("alive_timestamp_seconds")
+PAUSED = driver("paused")
 RUNNING, SUBMITTED = operator("spark_application_running_count"), operator("spark_application_submit_count")
 OPERATOR_UP = series("up", job="spark-operator", instance="10.244.0.3:8080")
 STORE_UP = series("up", job="minio", instance="minio:9000")
@@ -61,6 +62,8 @@ WELL: World = {
     GENERATION: always(7),
     PUBLISHED_AT: lambda t: max(0, t - 2),
     SEEN_AT: lambda t: 30 * (t // 30),
+    ALIVE_AT: lambda t: max(0, t - 2),
+    PAUSED: always(0),
     UNREAD: lambda t: 900 if t % 60 else 0,
     UNREAD_S: lambda t: 1.5 if t % 60 else 0,
     rows("accepted"): lambda t: 950 * t,

@@ -31,6 +31,12 @@ class _Handler(BaseHTTPRequestHandler):
         seen = {"path": path, "query": query, "authorization": self.headers.get("Authorization")}
         return self._answer(200, json.dumps(seen))
 
+    def do_POST(self) -> None:
+        given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        allowed = given["spec"]["resourceAttributes"]["verb"] == "get" and self.headers["Content-Type"].endswith("json")
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        self._answer(201 if self.path == path else 404, json.dumps({**given, "status": {"allowed": allowed}}))
+
     def _answer(self, status: int, text: str) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
@@ -76,6 +82,12 @@ def _kubeconfig(directory: Path, port: int) -> Path:
     }
     path.write_text(yaml.safe_dump(config))
     return path
+
+
+def test_what_we_may_do_is_asked(kubeconfig: Path) -> None:
+    api = Api(kubeconfig, "ours")
+    assert api.may("get", "scheduling.k8s.io", "priorityclasses")
+    assert not api.may("create", "scheduling.k8s.io", "priorityclasses")
 
 
 def test_an_object_is_asked_for_with_query_and_login_of_the_context(kubeconfig: Path) -> None:

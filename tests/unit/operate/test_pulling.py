@@ -1,4 +1,4 @@
-"""An image that is not in the cluster is told within seconds, once, with the command that mends it."""
+"""An image or a Secret that is not in the cluster is told within seconds, once, with what mends it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubernetes import client
 
 from infra.cluster.api import Lines, UnreachableError
 from infra.operate.objects import PART_OF, PROJECT, Pod
-from infra.operate.pulling import pods_of, unpullable, watching
+from infra.operate.pulling import hopeless, lacking, pods_of, unpullable, watching
 
 OURS, THEIRS = "effectively-once-spark:0123456789ab", "registry.example/team/clicks:7"
 
@@ -115,6 +115,35 @@ def test_each_image_is_told_once_however_many_pods_wait_and_whatever_the_cluster
     assert lines[0].startswith("pod pipelines/pod-0 waits for image")
     assert threading.active_count() <= before + 1
     assert cluster.asked[0] == ("/api/v1/pods", {"labelSelector": f"{PART_OF}={PROJECT}"})
+
+
+NO_SECRET, NO_KEY = 'secret "geo" not found', "couldn't find key token in Secret pipelines/geo"
+NOT_YET = "failed to sync secret cache: timed out waiting for the condition"
+
+
+@pytest.mark.parametrize("message", [NO_SECRET, NO_KEY])
+def test_a_secret_or_key_that_is_not_there_is_told_once_and_waited_for(message: str, lines: list[str]) -> None:
+    pods = [pod(name, OURS, waiting("CreateContainerConfigError", message)) for name in ("driver", "other")]
+    cluster = Cluster(*pods)
+    with watching(lambda: cluster, None, lines.append, every_s=0.01):
+        assert cluster.often.wait(20)
+    (line,) = lines
+    assert line.startswith(
+        f"pod pipelines/driver does not start: CreateContainerConfigError ({message}). Put the Secret"
+    )
+    assert list(hopeless(map(Pod.model_validate, pods), ())) == [], "somebody may be making it"
+
+
+def test_the_setting_is_named_where_the_pod_is_of_a_pipeline() -> None:
+    one = pod("driver", OURS, waiting("CreateContainerConfigError", NO_KEY))
+    one["metadata"]["labels"]["effectively-once/pipeline"] = "clicks"
+    ((_, line),) = lacking([Pod.model_validate(one)])
+    assert "correct `pipelines.<name>.secrets` of clicks that names it" in line
+
+
+@pytest.mark.parametrize(("reason", "message"), [("CreateContainerConfigError", NOT_YET), ("CrashLoopBackOff", NO_KEY)])
+def test_a_cache_that_is_not_filled_yet_is_no_missing_secret(reason: str, message: str) -> None:
+    assert list(lacking([Pod.model_validate(pod("driver", OURS, waiting(reason, message)))])) == []
 
 
 def test_only_the_namespaces_of_the_stack_are_asked_where_they_are_known() -> None:

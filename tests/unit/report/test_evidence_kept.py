@@ -1,7 +1,8 @@
-"""The reference campaign that the repository keeps: whole, judged by both judges, and as large as it has to be."""
+"""The campaigns that the repository keeps: whole, judged by both judges, and as large as they have to be."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.unit.report.parsed_page import parse
 
 CHECKOUT = Path(__file__).parents[3]
 KEPT = CHECKOUT / "docs" / "evidence" / "reference"
+LAG = CHECKOUT / "docs" / "evidence" / "lag"
 PLAN = CHECKOUT / "tests" / "harness" / "campaigns" / "reference.toml"
 HITS = {
     ("executor", "sigkill"): 114,
@@ -48,6 +50,20 @@ def test_it_is_the_sum_of_the_runs_beside_it(kept: CampaignResults, runs: list[L
     unlike = {"parts": (), "reasons": ()}  # these name runs by where they lay
     assert summed.model_copy(update=unlike) == kept.model_copy(update=unlike)
     assert {Path(part.run).name.removesuffix(SUFFIX) for part in kept.parts} == {one.name for one in runs}
+
+
+def test_a_hundred_outages_of_the_campaign_of_lag_were_hit_and_nothing_in_time_was_refused() -> None:
+    found = [list_run(packed) for packed in sorted(LAG.glob(f"*{SUFFIX}"))]
+    kept = CampaignResults.model_validate_json((LAG / "results.json").read_bytes())
+    assert (kept.verdict, kept.violations, len(kept.parts)) == (Verdict.PASS, 0, len(found))
+    assert sum(part.hits or 0 for part in kept.parts) >= 100
+    assert {one.stack for one in found} == {"campaign embedded", "campaign cluster"}
+    judged = Counter((oracle["name"], oracle["verdict"]) for one in found for oracle in one.results["oracles"])
+    for name in ("in time", "second judge"):
+        assert judged[name, "pass"] == len(found), name
+    # What a pipeline says of its windows is asked where there are gateways.
+    for name in ("certificates", "answers"):
+        assert judged[name, "pass"] >= 10, name
 
 
 def test_it_is_the_whole_plan(runs: list[Listed]) -> None:

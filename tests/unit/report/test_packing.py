@@ -178,7 +178,7 @@ def test_the_commit_of_a_run_has_to_have_the_code_that_its_drivers_ran(runs: lis
     shutil.rmtree(TO)
     Path("pipelines/src/effectively_once/store/s3.py").write_text("")
     change(runs[1], "manifest.json", code=code_of(Path()))
-    with pytest.raises(PackingError, match=f"{runs[1]} is of commit .*, whose effectively_once is not the code"):
+    with pytest.raises(PackingError, match=f"{runs[1]} is of commit .*, whose effectively_once is not what its "):
         pack(runs, TO, [])
 
 
@@ -212,7 +212,7 @@ def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path])
     shutil.rmtree(TO)
     sums = 2_000  # the sum's own files push it beyond the limit, when the runs are within
     for limit in (1_000, size - sums):
-        with pytest.raises(PackingError, match=f"bytes in all, and {limit:,} is the limit; the largest is "):
+        with pytest.raises(PackingError, match=f"bytes in all, of {limit:,} at most; the largest is "):
             pack(runs, TO, [], limit=limit)
         assert not TO.exists()
     pack(runs, TO, [], limit=size)
@@ -277,7 +277,9 @@ def test_a_folder_with_texts_is_filled_and_keeps_them(runs: list[Path]) -> None:
 def test_errors_are_one_line_and_exit_code_2(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     (runs[0] / "sent.jsonl").unlink()
     assert main(["evidence", *map(str, runs), "--to", str(TO)]) == 2
-    assert capsys.readouterr().err == f"✗ {runs[0] / 'sent.jsonl'} is missing\n"
+    assert capsys.readouterr().err == (
+        f"✗ {runs[0] / 'sent.jsonl'} is missing: `make check RUN={runs[0]}` says what the run lacks\n"
+    )
     pack(runs[1:], TO, [])
     packed = TO / KEPT[1]
     packed.write_bytes(packed.read_bytes()[:-100])

@@ -10,6 +10,7 @@ from infra.toolchain import crds, go_tools
 from infra.toolchain.cache import Cache
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.crds import resource_definitions
+from infra.versions import SPARK_OPERATOR_CRDS
 from tests.unit.toolchain.fake_programs import program
 
 GO = 'case "$1" in version) echo "go version go1.99.0 linux/amd64" ;; env) echo local ;; esac'
@@ -34,6 +35,7 @@ def test_definitions_are_generated_once_from_the_operators_types(cache: Cache, t
     folder = resource_definitions(cache)
     (made,) = folder.glob("*.yaml")
     assert f"paths={crds.TYPES}" in made.read_text()
+    assert made.read_text().startswith(f"{SPARK_OPERATOR_CRDS}\nkind: "), "a stack asks of which version they are"
     assert resource_definitions(cache) == folder
     assert (tmp_path / "count").read_text() == "run\n"
 

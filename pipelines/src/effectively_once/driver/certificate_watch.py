@@ -16,12 +16,11 @@ import structlog
 from effectively_once.driver.metrics import Metrics
 from effectively_once.kafka_client import Access
 from effectively_once.pipeline.settings import PipelineSettings
-from effectively_once.sinks.database import DatabaseAddress
+from effectively_once.sinks.database import AUTHORITIES, SSL_MODE, DatabaseAddress
 from effectively_once.store.s3_client import CERTIFICATES
 
 EVERY_S = 3600.0
 TIMEOUT_S = 10.0
-SSL_MODE, ROOT_CERTIFICATE = "PGSSLMODE", "PGSSLROOTCERT"
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 """With these a client of PostgreSQL asks for TLS; the server answers S."""
 
@@ -65,7 +64,7 @@ def servers_of(settings: PipelineSettings, environment: Mapping[str, str]) -> It
             yield _server(address, 9092, str(access.certificates or certifi.where()))
     if settings.bucket.secure:
         yield _server(settings.bucket.host, 443, environment.get(CERTIFICATES) or certifi.where())
-    root = environment.get(ROOT_CERTIFICATE)
+    root = environment.get(AUTHORITIES)
     if settings.database is not None and root and environment.get(SSL_MODE, "").startswith("verify-"):
         parts = DatabaseAddress(settings.database).parts
         yield Server(parts["host"], int(parts["port"]), root, asks_first=True)

@@ -64,6 +64,7 @@ class Driver:
         self.stopping = threading.Event()
         self.busy = threading.Lock()
         self._looked_s = time.monotonic()
+        self._trigger: str | None = None
         self._watch = None if settings.idle_ms is None else Watch(settings, self.source)
         self.chain = HeldChain(self.layout, self.store)
         self.epoch_job = EpochJob(job, self.chain)
@@ -206,6 +207,17 @@ class Driver:
                 self.chain.record()
         announce("driver", state="stopped", pid=os.getpid(), generation=self.head.generation)
 
+    def watch_triggers(self, query: StreamingQuery) -> None:
+        """Tell when another trigger of the query has ended, with a batch or without.
+
+        Of triggers without one Spark keeps the first, and then one in ten seconds. It tells its listeners of the same
+        ones, but for the first.
+        """
+        progress = query.lastProgress
+        if progress is not None and progress.timestamp != self._trigger:
+            self._trigger = progress.timestamp
+            self.metrics.show_life()
+
     def find_finished_drain(self) -> control.Wish | None:
         """Return the wish to drain once everything up to its ends is published, else None."""
         try:
@@ -214,6 +226,7 @@ class Driver:
             # Whether the pipeline can go on without its store shows at the next epoch.
             log.warning("what operators wish cannot be read", error=str(error))
             return None
+        self.metrics.show_paused(wish.state is control.State.PAUSED)
         published = self.chain.published
         last = published.ranges if published else control.reached_ranges(self.head)
         # What an epoch has left of its input is below the ends too.

@@ -14,12 +14,13 @@ from effectively_once.driver.session import measure_batches
 from effectively_once.driver.stateful_plan import StatefulPlan
 from effectively_once.epoch import epoch, refusals, rows
 from effectively_once.epoch.epoch_task import EpochTask
+from effectively_once.epoch.publishing import open_staged
 from effectively_once.epoch.stateful_step import Errand
 from effectively_once.epoch.summary import Beside, Summary
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.pipeline.job import Job
-from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.staged import StagedSink
 from effectively_once.state import windows
 from effectively_once.state.lateness import Windows
 
@@ -49,7 +50,7 @@ class EpochJob:
     """
 
     def __init__(self, job: Job, chain: HeldChain) -> None:
-        self.settings, self.pipeline, self.chain = job.settings, job.pipeline, chain
+        self.job, self.settings, self.pipeline, self.chain = job, job.settings, job.pipeline, chain
         self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
         self.plan: StatefulPlan | None = None
 
@@ -99,5 +100,5 @@ class EpochJob:
         record = summary.record(pinned, generation, pipeline, self.settings.shards)
         return Outcome(record, summary.repeated, summary.letters)
 
-    def _files(self, name: str) -> ManifestSink:
-        return ManifestSink(self.chain.store, self.chain.layout, name)
+    def _files(self, name: str) -> StagedSink:
+        return open_staged(self.job, self.chain.store, name)

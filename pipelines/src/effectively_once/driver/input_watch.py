@@ -12,7 +12,7 @@ from effectively_once.driver.metrics import Metrics
 from effectively_once.driver.past_ends import PastEnds
 from effectively_once.errors import PipelineError
 from effectively_once.sources.kafka import RETENTION_MS, KafkaSource
-from effectively_once.sources.retained import Partitions, share_left
+from effectively_once.sources.retained import Partitions, Spans, list_unread, share_left
 
 EVERY_S = 30.0
 
@@ -58,16 +58,17 @@ class InputWatch:
             return self._source.offsets_since(int(self._clock() - share * retention_ms))
 
         share = 0.0 if lost else 1.0 if retention_ms < 0 else share_left(at, last, younger)
+        self._show_unread(list_unread(at, first, self._source.committed_ends(last)))
         self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000)
-        self._show_unread({p: max(at.get(p, 0), first.get(p, 0)) for p in last}, last)
 
-    def _show_unread(self, at: Partitions, last: Partitions) -> None:
-        self._past.note(self._clock(), last)
+    def _show_unread(self, spans: Spans) -> None:
+        at, ends = ({partition: span[side] for partition, span in spans.items()} for side in (0, 1))
+        self._past.note(self._clock(), ends)
         if not self._looked_back:
             self._past.look_back(at, lambda time_ms: self._source.offsets_since(int(time_ms)))
             self._looked_back = True
         self._past.forget(at)
-        unread = {p: (max(0, end - at[p]), self._past.find_age_s(p, at[p])) for p, end in last.items()}
+        unread = {p: (end - start, self._past.find_age_s(p, start)) for p, (start, end) in spans.items()}
         self._metrics.show_unread(self._source.topic, unread, self._source.count_degraded())
 
     def _run(self, stopping: threading.Event) -> None:

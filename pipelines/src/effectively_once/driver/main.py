@@ -125,6 +125,7 @@ def _watch(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], Non
         try:
             if query.awaitTermination(POLL_S):
                 return RuntimeError("the query ended by itself")
+            driver.watch_triggers(query)
         except Exception as error:
             if not isinstance(driver.failure, InterruptedError):
                 return driver.failure or error

@@ -62,14 +62,18 @@ class Metrics:
             "input_degraded_partitions", "Partitions of the input with a copy that is not in sync, or without a leader."
         )
         self._unread = self._labelled(
-            "unread_records", "Offsets of the input that no published epoch covers.", "topic", "partition"
+            "input_unread_offsets", "Offsets of committed input that no epoch covers.", "topic", "partition"
         )
         self._unread_s = self._labelled(
-            "unread_seconds", "Age of the oldest of these; 0: there is none.", "topic", "partition"
+            "input_unread_seconds", "Age of the oldest of these; 0: there is none.", "topic", "partition"
         )
         self._certificates = self._labelled(
             "certificate_expiry_timestamp_seconds", "When the certificate ends that a server shows.", "server"
         )
+        self._alive = self._gauge(
+            "alive_timestamp_seconds", "When a trigger of the query was last seen to have ended; 0: none has."
+        )
+        self._paused = self._gauge("paused", "1 while operators have it paused.")
         self._looked_up = self._counter("catalog_lookups", "Ids that the dedup catalog was asked for.", "outcome")
         self._expired = self._counter("catalog_expired", "Ids that were forgotten.")
         self._live = self._gauge("catalog_ids", "Ids that are live.")
@@ -105,6 +109,7 @@ class Metrics:
 
     def show_input(self, share: float, retention_s: float | None) -> None:
         """Tell which share of its retention the oldest unread record has left; None is for a topic without one."""
+        # The retention last: whoever finds it finds the others, of which `show_unread` has told before.
         self._held.set(share)
         self._retention.set(-1 if retention_s is None else retention_s)
 
@@ -122,6 +127,14 @@ class Metrics:
     def show_certificate(self, server: str, end_s: float) -> None:
         """Tell when the certificate ends that a server shows, in seconds since 1970."""
         self._certificates.labels(self._pipeline, server).set(end_s)
+
+    def show_life(self) -> None:
+        """Tell that a trigger of the query has ended, just now."""
+        self._alive.set(time.time())
+
+    def show_paused(self, paused: bool) -> None:
+        """Tell whether operators have it paused: then it may stand still before a full topic."""
+        self._paused.set(paused)
 
     def count_epoch(
         self, record: EpochRecord, ms: dict[str, int], letters: Mapping[str, int] = {}, *, repeat: bool

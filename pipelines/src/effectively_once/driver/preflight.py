@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import structlog
 import tenacity
@@ -18,10 +19,10 @@ import tenacity
 from effectively_once.driver import spark_state
 from effectively_once.driver.broker_probe import TopicFacts, Warned, ask, find_stalled, judge
 from effectively_once.driver.checkpoints import Checkpoint
-from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
+from effectively_once.driver.sink_topics import LAKE_TABLE, STATEMENTS, TABLE, SinkTopics, same_sinks
 from effectively_once.driver.table_watch import TableWatch
 from effectively_once.driver.transaction_probe import TransactionProbe
-from effectively_once.epoch.publishing import database_of, table_addresses
+from effectively_once.epoch.publishing import database_of, open_lake_table, table_addresses
 from effectively_once.ledger import pinned_version, segments
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.held import Held
@@ -41,6 +42,9 @@ from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.object_store import S3ObjectStore
 from effectively_once.store.probe import StoreProbe
+
+if TYPE_CHECKING:
+    from effectively_once.sinks.iceberg import IcebergSink
 
 MARK_WAIT_S = 0.3
 log = structlog.get_logger()
@@ -82,6 +86,8 @@ class Preflight:
             topic_ids[f"{TABLE}{self.settings.pipeline}.{name}"] = tables.check(
                 database_of(self.settings), (self.settings.pipeline, name), shape, self.settings.start_patience_s
             )
+        for name in self.job.pipeline.lake_tables:
+            topic_ids[f"{LAKE_TABLE}{self.settings.pipeline}.{name}"] = self._lake_table(name).identity()
         return topic_ids
 
     def find_tried(self) -> tuple[str, ...]:
@@ -201,6 +207,11 @@ class Preflight:
             manifests = ManifestSink(self.store, self.layout, sink)
             published = (Mark(n, 0, 0, "") for n in (high + 1, high, low) if n >= 0 and manifests.has(n))
             refuse_outside(next(published, None), low, high, f"sink {sink}")
+        for sink in self.job.pipeline.lake_tables:
+            refuse_outside(self._lake_table(sink).read_mark(), low, high, f"sink {sink}")
+
+    def _lake_table(self, name: str) -> IcebergSink:
+        return open_lake_table(self.job, self.store, name)
 
     def _find_marks(self, low: int) -> Iterator[tuple[str, Mark | None]]:
         """The mark of every shard of the Kafka sinks.

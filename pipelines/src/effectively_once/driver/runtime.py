@@ -11,8 +11,12 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from effectively_once.ledger.pinned_version import IMAGE
+
 PACKAGES = ("numpy", "orjson", "pandas", "pyarrow", "xxhash")
 """They write values, group rows, or say which shard a key is of. What only carries bytes is not here."""
+IMAGE_VARIABLE = "EFFECTIVELY_ONCE_IMAGE"
+"""Of a pod, whose image has a name that nothing in it knows."""
 CLASS_PATH = "spark.driver.extraClassPath"
 _END = 64 << 10
 """A jar's table of contents is at its end, with a checksum of each entry."""
@@ -20,6 +24,8 @@ _END = 64 << 10
 
 def runtime_of(conf: Mapping[str, str] | None) -> dict[str, str]:
     """Return component -> version, of what is installed here; `jars` is a digest (16 hex digits).
+
+    In a pod also its `image`, which is told, and not compared.
 
     Nothing is imported and no JVM is started for it. Executors have the driver's image, or its machine.
 
@@ -30,6 +36,7 @@ def runtime_of(conf: Mapping[str, str] | None) -> dict[str, str]:
     found = {"python": platform.python_version(), "java": java_version(), "spark": _spark_version()}
     found |= {name: _package_version(name) for name in PACKAGES}
     found["jars"] = None if conf is None else _digest_of_jars(conf)
+    found[IMAGE] = os.environ.get(IMAGE_VARIABLE) or None
     return {name: one for name, one in sorted(found.items()) if one is not None}
 
 

@@ -27,11 +27,15 @@ REPLACED = (
     "Put the table and its marks back to the moment of the chain. Where it comes back without its id, say that it is "
     "whole: `{};`. Or give the pipeline another name to publish everything anew."
 )
+LAKE_REPLACED = (
+    "Register the table's last metadata file of before in its catalog, which takes its id back; or give the pipeline "
+    "another name to publish everything anew."
+)
 STATED_ANEW = (
     "What gateways had said is gone, they say it anew. If the topic is theirs, pause the pipeline, start it once "
     "without `sources`, then with them, and resume it."
 )
-TABLE, STATEMENTS = "table ", "statements "
+TABLE, LAKE_TABLE, STATEMENTS = "table ", "lake table ", "statements "
 """Before the names of what is no topic of a sink, among the identities that head keeps."""
 
 SIZE = "max.message.bytes"
@@ -182,6 +186,8 @@ def _made_anew_error(name: str, was: str, is_: str) -> PipelineError:
         schema, _, table = name.removeprefix(TABLE).partition(".")
         statement = comment_with(was, (schema, table)).as_string(None)
         return SinkError(f"the table {what}", name, REPLACED.format(statement))
+    if name.startswith(LAKE_TABLE):
+        return SinkError(f"the table {what}", name, LAKE_REPLACED)
     if name.startswith(STATEMENTS):
         return SourceError(f"the topic {what}", f"topic {name.removeprefix(STATEMENTS)}", STATED_ANEW)
     return SinkError(f"the topic {what}", f"topic {name}", RESTORE)

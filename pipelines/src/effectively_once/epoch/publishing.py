@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from effectively_once.errors import SettingsError
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import ObjectStore
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.pipeline import Pipeline
@@ -14,10 +17,16 @@ from effectively_once.pipeline.sinks import ToTable
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress
+from effectively_once.sinks.lake_files import LakeFiles
+from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.plain import PlainSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.publish import Sink
+from effectively_once.sinks.staged import StagedSink, Stager
 from effectively_once.sinks.tables import TableShape
+
+if TYPE_CHECKING:
+    from effectively_once.sinks.iceberg import IcebergSink
 
 
 def open_sink(
@@ -40,6 +49,42 @@ def open_sink(
 def database_of(settings: PipelineSettings) -> DatabaseAddress:
     """Address of the database. Raises SettingsError when none is set."""
     return DatabaseAddress(settings.database or "")
+
+
+def open_stager(pipeline: Pipeline, store: ObjectStore, layout: Layout, name: str) -> Stager:
+    """Return what writes the files of a staged sink; who shows them is asked nothing."""
+    if name in pipeline.lake_tables:
+        return LakeFiles(store, layout, name, pipeline.lake_tables[name])
+    return ManifestSink(store, layout, name)
+
+
+def open_staged(job: Job, store: ObjectStore, name: str) -> StagedSink:
+    """Return a staged sink. Raises SettingsError as `open_lake_table` does."""
+    if name in job.pipeline.lake_tables:
+        return open_lake_table(job, store, name)
+    return ManifestSink(store, Layout(job.settings.pipeline), name)
+
+
+def open_lake_table(job: Job, store: ObjectStore, name: str) -> IcebergSink:
+    """Return the sink of a lake table; its catalog is asked when the sink is.
+
+    Raises:
+        SettingsError: what it needs is not installed.
+
+    """
+    try:
+        # Nobody else needs the library: it is an extra of the wheel.
+        from effectively_once.sinks.iceberg import IcebergSink  # noqa: PLC0415
+        from effectively_once.sinks.lake_catalog import LakeAddress  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            f"the pipeline has a lake table, and {(error.name or '').partition('.')[0]} is not installed",
+            f"sink {name}",
+            "Install the library with its extra: effectively-once[iceberg].",
+        ) from error
+    settings = job.settings
+    address = LakeAddress(database_of(settings), settings.bucket, settings.pipeline, name)
+    return IcebergSink(store, address, job.pipeline.lake_tables[name], patience_s=settings.start_patience_s)
 
 
 def table_addresses(job: Job) -> Iterator[TableAddress]:

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from effectively_once import long_texts, points
 from effectively_once.epoch import message_bytes, publishable, recorded, task_token, whole_input
 from effectively_once.epoch.epoch_task import EpochTask
-from effectively_once.epoch.publishing import open_sink
+from effectively_once.epoch.publishing import open_sink, open_stager
 from effectively_once.epoch.shard_state import ShardState
 from effectively_once.errors import ChainError, InputError, StaleDriverError
 from effectively_once.ledger import chain
@@ -24,8 +24,8 @@ from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.progress import announce
-from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published, Sink
+from effectively_once.sinks.staged import StagedFile
 from effectively_once.state import deltas
 from effectively_once.store import object_store
 
@@ -169,8 +169,10 @@ class ShardStep:
     def publish(self, name: str, rows: Any) -> None:
         """Publish this shard's rows of a sink; files are staged, and the driver makes those of all shards visible."""
         self.confirm()
-        if name in self.task.pipeline.file_sinks:
-            self.files[name] = ManifestSink(self.store, self.task.layout, name).stage(self.task.declaration.epoch, rows)
+        pipeline = self.task.pipeline
+        if name in pipeline.staged_sinks:
+            stager = open_stager(pipeline, self.store, self.task.layout, name)
+            self.files[name] = stager.stage(self.task.declaration.epoch, rows)
             self.lap(name)
             return
 

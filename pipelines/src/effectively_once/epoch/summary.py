@@ -21,8 +21,8 @@ from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
-from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published
+from effectively_once.sinks.staged import StagedFile, StagedSink
 
 log = structlog.get_logger()
 Note = dict[str, Any]
@@ -91,7 +91,7 @@ class Summary:
         found: pa.Table,
         declaration: Declaration,
         generation: int,
-        sink: Callable[[str], ManifestSink],
+        sink: Callable[[str], StagedSink],
     ) -> None:
         """Make visible what is published as files: those that the shards staged, and the totals of windows.
 
@@ -109,7 +109,7 @@ class Summary:
         """
         epoch, staged = declaration.epoch, self.files()
         totals = {each.totals.name: each for each in pipeline.windows if each.totals is not None}
-        for name in pipeline.file_sinks:
+        for name in pipeline.staged_sinks:
             began = time.monotonic()
             opened = sink(name)
             if name in totals:
@@ -119,7 +119,7 @@ class Summary:
                 table = table.select(pipeline.schema_of(name).names)
                 staged[name] = [opened.stage(epoch, table)]
             elif len(staged.get(name, [])) != declaration.shards:
-                # A manifest is created once: with some of the rows it could never be completed.
+                # They are shown at once: with some of the rows the epoch could never be completed.
                 raise RuntimeError(f"epoch {epoch}: some shards of {[name]} did not report")
             content, published = opened.publish_staged(epoch, generation, staged[name])
             self._sinks[name] = {"0": content}
@@ -135,7 +135,7 @@ class Summary:
         """
         sinks = {**self._gather("sinks", Rows), **self._sinks}
         wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.destinations, shards)}
-        wanted |= dict.fromkeys(pipeline.file_sinks, 1)
+        wanted |= dict.fromkeys(pipeline.staged_sinks, 1)
         missing = [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
         if missing:
             raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")

@@ -40,8 +40,8 @@ class Declaration(Sparse):
             (`effectively-once accept-loss`). None for every other epoch.
         tried: tables that rows are tried on before any is shown, as somebody added constraints to them. What these
             refuse is recorded, so a constraint that goes or comes changes nothing for a repeat.
-        runtime: what the content depends on beside the wheel: component -> version. Empty in what older versions wrote,
-            and where an operator's command has no such thing.
+        runtime: what the content depends on beside the wheel: component -> version, and in pods the `image`, which is
+            for operators alone. Empty in what older versions wrote, and where an operator's command has no such thing.
 
     """
 

@@ -6,7 +6,7 @@ against a real store; the two-driver model in tests/model drives many, in every 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -83,6 +83,14 @@ class ObjectStore(Protocol):
 
     def answer(self, request: Request) -> Answer:
         """Carry out one request. Raises UnreachableError or AccessError where no answer is to be had."""
+        ...
+
+
+class ListedStore(ObjectStore, Protocol):
+    """One that can list: for checkpoints, backups and tools, never for state (R5)."""
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the names of all objects below a prefix."""
         ...
 
 

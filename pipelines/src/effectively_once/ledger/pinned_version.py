@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +13,10 @@ from effectively_once.ledger.head import Head
 
 UNKNOWN: Final[Mapping[str, str]] = MappingProxyType({})
 """A runtime that is not told."""
+IMAGE: Final = "image"
+"""Of a runtime: the image that it is of. An operator is told it, and it is not compared, as each registry has a name of
+its own for the same image. It is no field of its own: a version before this one reads what it does not compare.
+"""
 
 
 def same_version(head: Head, wheel_digest: str, where: str, runtime: Mapping[str, str] = UNKNOWN) -> None:
@@ -23,33 +27,41 @@ def same_version(head: Head, wheel_digest: str, where: str, runtime: Mapping[str
     what it runs on; a component that one of both does not name is not compared.
 
     Raises:
-        VersionError: naming both digests, or what else differs.
+        VersionError: naming both wheels, what differs of the runtime, and how to bring the other version back.
 
     """
     declared = due(head)
     if head.declared is None and declared is not None and declared.is_rest:
         # It is declared anew, and each shard sees to it that it has the rows of before.
         return
-    if declared is not None and not declared.is_abandoned and declared.wheel_digest != wheel_digest:
+    if declared is None or declared.is_abandoned:
+        return
+    pinned, image = declared.runtime, declared.runtime.get(IMAGE)
+    differ = [name for name in sorted({*pinned} & {*runtime} - {IMAGE}) if pinned[name] != runtime[name]]
+    if declared.wheel_digest != wheel_digest or differ:
+        then, now = _name(declared.wheel_digest, pinned, differ), _name(wheel_digest, runtime, differ)
         raise VersionError(
-            f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "
-            f"this is wheel {wheel_digest[:12]}",
+            f"epoch {declared.epoch} was declared by {then}, this is {now}",
             where,
-            "Start the pipeline once with the wheel that declared it and stop it in order; then start this version. "
-            "If that wheel cannot finish it: `effectively-once abandon`.",
+            (
+                f"Its image finishes it: `pulumi config set --path pipelines.{head.pipeline}.image {image} && pulumi "
+                "up` (there the pipeline has its name without `pipeline_prefix`; `extra_files` as they were). Then put "
+                "the setting back, and `pulumi up`."
+                if image
+                else "Run once more what declared it, until the epoch is recorded: with `make run` your files as they "
+                "were, on a cluster the former image (`pipelines.<name>.image`), elsewhere that wheel on that runtime. "
+                "Then start this version."
+            )
+            + " If that cannot be had, or cannot finish it: `effectively-once abandon`.",
         )
-    if declared is not None and not declared.is_abandoned:
-        _same_runtime(declared, runtime, where)
 
 
-def _same_runtime(declared: Declaration, runtime: Mapping[str, str], where: str) -> None:
-    pinned = declared.runtime
-    differ = [name for name in sorted({*pinned} & {*runtime}) if pinned[name] != runtime[name]]
-    if differ:
-        then, now = (", ".join(f"{name} {had[name]}" for name in differ) for had in (pinned, runtime))
-        raise VersionError(
-            f"epoch {declared.epoch} was declared on {then}, this is {now}",
-            where,
-            "Start the pipeline once with the image or environment that declared it and stop it in order; then start "
-            "this one. If that cannot be had: `effectively-once abandon`.",
-        )
+def describe(declared: Declaration) -> str:
+    """Name the version that declared an epoch, for an operator."""
+    image = declared.runtime.get(IMAGE)
+    return f"wheel {declared.wheel_digest[:12]}" + (f" of image {image}" if image else "")
+
+
+def _name(wheel_digest: str, runtime: Mapping[str, str], differ: Sequence[str]) -> str:
+    on = ", ".join(f"{name} {runtime[name]}" for name in differ)
+    return f"wheel {wheel_digest[:12]}" + (f" on {on}" if on else "")

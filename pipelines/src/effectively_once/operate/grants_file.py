@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from effectively_once.errors import SettingsError
 
 class _Grants(Protocol):
     @property
-    def users(self) -> Mapping[str, Any]: ...
+    def users(self) -> Collection[str]: ...
 
     @classmethod
     def model_validate_json(cls, json_data: bytes) -> Any: ...

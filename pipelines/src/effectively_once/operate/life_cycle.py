@@ -69,7 +69,7 @@ def add_to(commands: Any) -> None:
     actions = letters.add_subparsers(required=True, metavar="ACTION")
     count = actions.add_parser("count", help="how many of which reason")
     show = actions.add_parser("show", help="print some, a line of JSON each")
-    show.add_argument("--limit", type=_number, default=10, metavar="N", help="so many at most (%(default)s)")
+    show.add_argument("--limit", type=read_number, default=10, metavar="N", help="so many at most (%(default)s)")
     again = actions.add_parser(
         "replay", help="send them again", description=REPLAY_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -177,7 +177,8 @@ def _whole(job: Job) -> Callable[[DeadLetter], DeadLetter]:
     return lambda letter: letter_records.read(object_store.shared_store(job.settings.bucket), letter)
 
 
-def _number(text: str) -> int:
+def read_number(text: str) -> int:
+    """Read a number from 1 on, of a command line. Raises ArgumentTypeError."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: at least 1")

@@ -26,9 +26,10 @@ class Job:
 
     def __post_init__(self) -> None:
         """Refuse settings that lack what the declaration needs."""
-        if self.pipeline.tables and self.settings.database is None:
+        tables = [*self.pipeline.tables, *self.pipeline.lake_tables]
+        if tables and self.settings.database is None:
             raise SettingsError(
-                f"the pipeline has tables ({', '.join(self.pipeline.tables)}) and no database is set",
+                f"the pipeline has tables ({', '.join(tables)}) and no database is set",
                 "settings: database",
                 "Set it: postgresql://host:port/database.",
             )

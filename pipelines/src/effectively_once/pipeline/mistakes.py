@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, REFUSED, TIME
+from effectively_once.pipeline.definition import Definition
 from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
 from effectively_once.pipeline.windows import WINDOW_START, Windowed
@@ -17,9 +17,6 @@ from effectively_once.state import keys
 from effectively_once.state.accumulators import is_number
 from effectively_once.state.aggregates import Average, OwnAggregate, Sum
 from effectively_once.state.lateness import LONGEST_MS
-
-if TYPE_CHECKING:
-    from effectively_once.pipeline.pipeline import Pipeline
 
 _OURS = {*COORDINATES.names, *ATTACHED.names, *TIME.names, *REFUSED.names, "shard", "epoch", "source", WINDOW_START}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
@@ -34,7 +31,7 @@ TEXT_BYTES = 1_024
 _KEPT_FOR_US = {DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"}
 
 
-def mistakes(pipeline: Pipeline) -> Iterator[str]:
+def mistakes(pipeline: Definition) -> Iterator[str]:
     """Say what is wrong with a declaration, in the order in which it reads."""
     added = pipeline.recorded.adds if pipeline.recorded else pa.schema([])
     columns = [*pipeline.columns, *added]
@@ -76,7 +73,7 @@ def mistakes(pipeline: Pipeline) -> Iterator[str]:
             yield f"sink {to.name!r} replaces rows by {to.key[0]!r}, and rows of one {to.key[0]} are in several shards"
 
 
-def _wrong_settings(pipeline: Pipeline) -> Iterator[str]:
+def _wrong_settings(pipeline: Definition) -> Iterator[str]:
     """What is no type to Python, and would be taken for something else."""
     if pipeline.ids not in ("attached", "coordinates"):
         yield f"ids are 'attached' or 'coordinates', not {pipeline.ids!r}"
@@ -169,7 +166,7 @@ def _wrong_key(each: Windowed, to: ToTable, results: pa.Schema) -> Iterator[str]
             yield f"sink {to.name!r} replaces rows by {name!r}, a text that may be longer than a table's key"
 
 
-def _wrong_stateful(pipeline: Pipeline, stateful: Stateful) -> Iterator[str]:
+def _wrong_stateful(pipeline: Definition, stateful: Stateful) -> Iterator[str]:
     if pipeline.windows:
         yield "a pipeline has windows or a stateful query, not both: make two, one on a topic of the other"
     if pipeline.recorded is not None:

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from effectively_once.declared import FUNCTION, TEXT, WHOLE, none_or, one_of, require, several
 from effectively_once.errors import SettingsError
-from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, TIME
+from effectively_once.pipeline.columns import ATTACHED, DEAD_LETTER, TIME
+from effectively_once.pipeline.definition import Definition
 from effectively_once.pipeline.mistakes import mistakes
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.schemas import COLUMNS, become_schema
-from effectively_once.pipeline.sinks import DESTINATION, Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import DESTINATION, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.pipeline.windows import Windowed
+from effectively_once.sinks.lake_files import LakeShape
 from effectively_once.sinks.tables import TableShape
 from effectively_once.state.accumulator import Accumulator
 from effectively_once.state.aggregates import Collect, Count, CountDistinct, Max, Min, OwnAggregate, Sum
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 @dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Definition):
     """One pipeline: Kafka topic -> transform -> dedup -> sinks, and windows -> sinks.
 
     Attributes:
@@ -63,19 +62,6 @@ class Pipeline:
 
     """
 
-    transform: Callable[[DataFrame], DataFrame]
-    columns: pa.Schema
-    ids: Literal["attached", "coordinates"] = "attached"
-    recorded: RecordedStep | None = None
-    rows: tuple[Destination, ...] = ()
-    windows: tuple[Windowed, ...] = ()
-    stateful: Stateful | None = None
-    window_ms: int = 60_000
-    lateness_ms: int = 120_000
-    semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    ahead_ms: int | None = None
-    deterministic_udfs: tuple[str, ...] = ()
-
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         become_schema(self, "columns")
@@ -107,23 +93,6 @@ class Pipeline:
         own = [value for each in self.windows for value in each.values.values() if isinstance(value, OwnAggregate)]
         functions = [function for value in own for function in (value.zero, value.add, value.merge, value.finish)]
         return [self.transform, *(step.function for step in steps if step is not None), *functions]
-
-    @property
-    def timed(self) -> bool:
-        """Whether rows need an event time: state is forgotten by it."""
-        return self.ids == "attached" or bool(self.windows) or self.stateful is not None
-
-    @property
-    def input(self) -> pa.Schema:
-        """Columns of an accepted row, as the transform gives them."""
-        ids = ATTACHED if self.ids == "attached" else ()
-        times = TIME if self.timed else ()
-        return pa.schema([*COORDINATES, *ids, *times, *self.columns])
-
-    @property
-    def given(self) -> pa.Schema:
-        """Columns of an accepted row, as sinks see it: those of the recorded step too."""
-        return pa.schema([*self.input, *(self.recorded.adds if self.recorded else ())])
 
     @property
     def aggregated(self) -> tuple[str, ...]:
@@ -179,18 +148,6 @@ class Pipeline:
         return pa.schema([whole.field(column) for column in to.columns or whole.names])
 
     @property
-    def destinations(self) -> dict[str, tuple[Destination, pa.Schema]]:
-        """Every sink by name, with the columns there are; dead letters are no destination of the author's."""
-        found = [(to, self.given) for to in self.rows]
-        for each in self.windows:
-            found.append((each.to, each.schema(self.given)))
-            if each.totals is not None:
-                found.append((each.totals, each.totals_schema(self.given)))
-        if self.stateful is not None:
-            found.append((self.stateful.to, self.stateful.schema))
-        return {to.name: (to, schema) for to, schema in found}
-
-    @property
     def kafka_sinks(self) -> tuple[str, ...]:
         """Names of the Kafka sinks in the order in which they publish, that of the dead letters among them."""
         windows = [each.to for each in self.windows] + ([self.stateful.to] if self.stateful else [])
@@ -199,8 +156,19 @@ class Pipeline:
 
     @property
     def file_sinks(self) -> tuple[str, ...]:
-        """Names of the sinks on the object store."""
+        """Names of the sinks on the object store that manifests tell of."""
         return tuple(name for name, (to, _) in self.destinations.items() if isinstance(to, ToFiles))
+
+    @property
+    def lake_tables(self) -> dict[str, LakeShape]:
+        """Iceberg sinks, with the shape of their tables."""
+        found = self.destinations.items()
+        return {name: LakeShape(self.schema_of(name)) for name, (to, _) in found if isinstance(to, ToIceberg)}
+
+    @property
+    def staged_sinks(self) -> tuple[str, ...]:
+        """Names of the sinks whose files the driver shows, for all shards at once."""
+        return tuple(name for name, (to, _) in self.destinations.items() if isinstance(to, ToFiles | ToIceberg))
 
     @property
     def tables(self) -> dict[str, TableShape]:

@@ -79,5 +79,25 @@ class ToFiles:
         require(self, name=TEXT, columns=several(TEXT))
 
 
-Destination = ToKafka | ToTable | ToFiles
-DESTINATION = one_of('ToKafka("name")', ToKafka, ToTable, ToFiles)
+@dataclass(frozen=True, slots=True)
+class ToIceberg:
+    """The Iceberg table `<pipeline>.<name>`, a snapshot an epoch; its catalog is in the settings' PostgreSQL database.
+
+    Rows are appended. The files are on the object store, in the folder of the name below the pipeline's.
+
+    Attributes:
+        name: of the table.
+        columns: empty for all. Others are added at the end, to the table first.
+
+    """
+
+    name: str
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, name=TEXT, columns=several(TEXT))
+
+
+Destination = ToKafka | ToTable | ToFiles | ToIceberg
+DESTINATION = one_of('ToKafka("name")', ToKafka, ToTable, ToFiles, ToIceberg)

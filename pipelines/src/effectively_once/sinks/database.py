@@ -16,6 +16,8 @@ from psycopg import errors as pg
 from effectively_once.errors import AccessError, PipelineError, RefusedRowsError, SettingsError, UnreachableError
 
 USER, PASSWORD = "PGUSER", "PGPASSWORD"
+SSL_MODE, AUTHORITIES = "PGSSLMODE", "PGSSLROOTCERT"
+"""As libpq names them: whether to encrypt and to check the server's certificate, and the file that it is checked by."""
 PATIENCE_S = 40.0
 """How long the server may stay silent, to a statement or to new sessions: longer than it may work on a statement."""
 CONNECT_S = 5
@@ -27,6 +29,8 @@ IDLE_MS = 10_000
 _URL = re.compile(r"postgresql://([^\s/:@?]+):(\d+)/([^\s/:@?]+)")
 # A refusal before the session begins has no code, only its text; the server's language may be another one.
 _DENIED = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) \".*\" does not exist|not permitted")
+# Likewise: one side does not speak TLS, or the certificate is not of whom the other one believes.
+_NOT_BELIEVED = re.compile(r"certificate|does not support SSL|no encryption|SSL off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def connect(
 
     Raises:
         SettingsError: there are no credentials.
-        AccessError: they are refused, or there is no such database.
+        AccessError: they are refused, or the server's certificate is, or there is no such database.
         SinkError: the server refuses what `prepare` asks.
         UnreachableError: no session in time.
 
@@ -155,6 +159,13 @@ def name_error(error: psycopg.Error, where: str) -> PipelineError | None:
             return _unreachable(error, where)
         case pg.InsufficientPrivilege() | pg.InvalidCatalogName():
             return AccessError(f"PostgreSQL refuses: {_first_line(error)}", where, f"Check the rights of {USER}.")
+        case psycopg.OperationalError() if is_not_believed(error):
+            return AccessError(
+                f"no encrypted session with PostgreSQL: {_first_line(error)}",
+                where,
+                f"Check {SSL_MODE}, and that the server's certificate is for this host and by an authority in the file "
+                f"of {AUTHORITIES}; nothing was lost.",
+            )
         case psycopg.OperationalError() if error.sqlstate is None and _DENIED.search(str(error)):
             return AccessError(f"PostgreSQL refuses: {_first_line(error)}", where, f"Check {USER} and {PASSWORD}.")
         # The limit of a program (class 54), as the length of a key, is an OperationalError to the client.
@@ -171,6 +182,11 @@ def name_error(error: psycopg.Error, where: str) -> PipelineError | None:
                 "Correct the table or the job; nothing was lost, start the pipeline again.",
             )
     return None
+
+
+def is_not_believed(error: BaseException | None) -> bool:
+    """Whether a session did not begin since one side wants TLS, or another certificate, than the other one has."""
+    return isinstance(error, psycopg.OperationalError) and not error.sqlstate and bool(_NOT_BELIEVED.search(str(error)))
 
 
 def _unreachable(error: psycopg.Error, where: str) -> UnreachableError:

@@ -17,7 +17,8 @@ from effectively_once.ledger.objects import ObjectStore, body_of, create_once, r
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds, Manifest, bounds_of, manifest_of
-from effectively_once.sinks.publish import Published
+from effectively_once.sinks.publish import Mark, Published
+from effectively_once.sinks.staged import StagedFile
 
 PAGE_VALUES, PAGE_BYTES = 1024, 64 << 20
 """A page of a file ends after so many values, or fewer where so many bytes are fewer: its size has 32 bits."""
@@ -25,12 +26,6 @@ PAGE_VALUES, PAGE_BYTES = 1024, 64 << 20
 
 def _random() -> str:
     return uuid.uuid4().hex
-
-
-class StagedFile(Rows):
-    """A file that was written and is not visible yet; `name` is None where there was nothing to write."""
-
-    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +133,11 @@ class ManifestSink:
     def has(self, epoch: int) -> bool:
         """Whether the epoch's manifest is there: this sink's progress mark (R10)."""
         return self.manifest(epoch) is not None
+
+    def mark_at(self, epoch: int) -> Mark | None:
+        """See StagedSink."""
+        found = self.manifest(epoch)
+        return None if found is None else Mark(epoch, found["generation"], found["rows"], found["digest"])
 
     def manifest(self, epoch: int) -> Manifest | None:
         """Return the manifest of an epoch, or None; that of its span where there is one."""

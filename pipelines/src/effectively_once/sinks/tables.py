@@ -222,9 +222,7 @@ def make(
         connect(address, f"create {'.'.join(name)}", patience_s) as session,
         session.transaction(),
     ):
-        # Two that make a schema at once: the loser would fail, whatever it asked for.
-        session.execute("SELECT pg_advisory_xact_lock(hashtext('effectively_once'))")
-        _make(session, MARKS, MARKS_SHAPE)
+        make_marks(session)
         number, last = session.execute(_MARKS_OF, name).fetchone() or (0, None)
         if number not in (0, shards):
             raise SinkError(
@@ -241,6 +239,18 @@ def make(
         _make(session, name, shape)
         session.execute(_SEED, [*name, digest.EMPTY, shards - 1])
     say(f"table {'.'.join(name)} is there, with marks of {shards} shards")
+
+
+def make_marks(session: Session) -> None:
+    """Make the table of marks unless it is there; the transaction of `session` excludes others that make tables.
+
+    Raises:
+        SinkError: it is there in another shape.
+
+    """
+    # Two that make a schema at once: the loser would fail, whatever it asked for.
+    session.execute("SELECT pg_advisory_xact_lock(hashtext('effectively_once'))")
+    _make(session, MARKS, MARKS_SHAPE)
 
 
 def _make(session: Session, name: Name, shape: TableShape) -> None:

@@ -15,6 +15,8 @@ SHARES = (0.75, 0.5, 0.25)
 
 Partitions = dict[str, int]
 """Partition -> offset, of the one topic that is read."""
+Spans = dict[str, tuple[int, int]]
+"""Partition -> [start, end), likewise."""
 
 ACCEPT = (
     "If the topic cannot be put back to where the chain ends: stop every driver, run `effectively-once accept-loss`. "
@@ -108,6 +110,19 @@ def share_left(at: Partitions, last: Partitions, younger: Callable[[float], Part
         if any(offset < young[partition] for partition, offset in behind.items()):
             return 1 - share
     return 1.0
+
+
+def list_unread(at: Partitions, first: Partitions, ends: Partitions) -> Spans:
+    """Return of each partition the offsets that the topic has and that are not covered; of some there are none.
+
+    Args:
+        at: where the chain ends.
+        first: earliest offset of each partition.
+        ends: where a reader of committed records ends; what an open transaction holds back cannot be read yet.
+
+    """
+    starts = {partition: max(at.get(partition, 0), first.get(partition, 0)) for partition in ends}
+    return {partition: (starts[partition], max(starts[partition], end)) for partition, end in ends.items()}
 
 
 def _unfinished_ranges(head: Head) -> Ranges | None:

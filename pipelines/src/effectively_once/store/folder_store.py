@@ -1,10 +1,11 @@
-"""A local folder as an object store, as far as backups need one: objects are created once and read."""
+"""A local folder as an object store, as far as backups need one: objects are created once, read, listed and deleted."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from effectively_once.errors import AccessError
@@ -34,6 +35,13 @@ class FolderStore:
                 f"the folder refuses: {error.strerror}", str(path), "Check its permissions and the space that is left."
             ) from error
         raise NotImplementedError("objects of a folder are not replaced")
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the names of all objects below a prefix, which is empty or ends with a slash."""
+        for path in sorted((self._folder / prefix).rglob("*")):
+            # What begins with a dot is still being written.
+            if path.is_file() and not path.name.startswith("."):
+                yield path.relative_to(self._folder).as_posix()
 
     def _get(self, path: Path) -> Answer:
         try:

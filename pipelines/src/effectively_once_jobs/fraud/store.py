@@ -17,7 +17,7 @@ from effectively_once_jobs.fraud.decision import Decision
 from effectively_once_jobs.fraud.transaction import Place, Refusal
 
 SCHEMA = """
-CREATE SCHEMA IF NOT EXISTS fraud;
+DO $$ BEGIN IF to_regnamespace('fraud') IS NULL THEN CREATE SCHEMA fraud; END IF; END $$;
 CREATE TABLE IF NOT EXISTS fraud.cards (card text PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS fraud.decisions (
     id text PRIMARY KEY, card text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS fraud.refusals (
 );
 CREATE INDEX IF NOT EXISTS refusals_by_id ON fraud.refusals (id);
 """
-"""Who makes the result store runs this once; the job needs no right to make anything."""
+"""Run at deployment, again and again. IF NOT EXISTS would ask for the right to make schemas even where it exists."""
 CONNECT_S, STATEMENT_MS = 2, 5_000
 # A statement is one round trip, and one parameter is the same statement however many rows it has.
 _DECISIONS = """

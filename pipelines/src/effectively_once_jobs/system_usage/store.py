@@ -19,7 +19,7 @@ from effectively_once.sinks.database import DatabaseAddress, Session, connect
 from effectively_once_jobs.system_usage.usage import COUNTED, USAGE, add_up, as_rows
 
 SCHEMA = """
-CREATE SCHEMA IF NOT EXISTS system_usage;
+DO $$ BEGIN IF to_regnamespace('system_usage') IS NULL THEN CREATE SCHEMA system_usage; END IF; END $$;
 CREATE TABLE IF NOT EXISTS system_usage.decisions (id text PRIMARY KEY, fraud boolean NOT NULL);
 CREATE TABLE IF NOT EXISTS system_usage.failing (
     seed bigint NOT NULL, rate double precision NOT NULL CHECK (rate BETWEEN 0 AND 1)

@@ -15,7 +15,7 @@ from effectively_once.sinks.database import DatabaseAddress, Session, connect, n
 from effectively_once_jobs.two_ways.running import Record
 
 SCHEMA = """
-CREATE SCHEMA IF NOT EXISTS {pipeline};
+DO $$ BEGIN IF to_regnamespace('{pipeline}') IS NULL THEN CREATE SCHEMA {pipeline}; END IF; END $$;
 CREATE TABLE IF NOT EXISTS {pipeline}.results (
     id text PRIMARY KEY, "user" text NOT NULL, amount bigint NOT NULL,
     at_ms double precision NOT NULL DEFAULT extract(epoch FROM clock_timestamp()) * 1000,

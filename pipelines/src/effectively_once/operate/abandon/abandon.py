@@ -9,6 +9,7 @@ from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
+from effectively_once.ledger.pinned_version import describe
 from effectively_once.operate.abandon.abandonment import Abandonment, count_shards, kinds, refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job
@@ -56,12 +57,12 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     preflight.accept(head, topic_ids, declared.wheel_digest)
     refuse_missing_sinks(head, job.pipeline, "Abandon the epoch")
     preflight.marks(head)
-    say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
+    say(f"epoch {declared.epoch} is declared, by {describe(declared)} in lineage {declared.lineage}")
     made = Abandonment(
         layout,
         store,
         tuple(shards(job)),
-        tuple(files(job, store, layout)),
+        tuple(files(job, store)),
         kinds(job.pipeline),
         count_shards(job.pipeline, settings.shards),
         say,

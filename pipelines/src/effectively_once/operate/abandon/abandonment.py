@@ -22,9 +22,10 @@ from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import ObjectStore, run
+from effectively_once.ledger.pinned_version import describe
 from effectively_once.ledger.rows import Rows
-from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import FencedError, Mark, Published
+from effectively_once.sinks.staged import StagedSink
 from effectively_once.state import catalog
 
 if TYPE_CHECKING:
@@ -66,29 +67,26 @@ def shows(mark: Mark | None, epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A sink on the object store; one manifest an epoch stands for all its shards."""
+    """A sink on the object store; one manifest or snapshot an epoch stands for all its shards."""
 
     name: str
-    sink: ManifestSink = field(repr=False)
+    sink: StagedSink = field(repr=False)
 
     def shows(self, epoch: int) -> bool:
-        """Whether the epoch's manifest names rows."""
+        """Whether the epoch shows rows."""
         return self.generation(epoch) is not None
 
     def generation(self, epoch: int) -> int | None:
-        """Return that of the driver whose rows the epoch's manifest names; None where it names none."""
-        manifest = self.sink.manifest(epoch)
-        if manifest is None or (manifest["rows"], manifest["digest"]) == (0, digest.EMPTY):
-            return None
-        generation: int = manifest["generation"]
-        return generation
+        """Return that of the driver whose rows the epoch shows; None where it shows none."""
+        mark = self.sink.mark_at(epoch)
+        return mark.generation if mark is not None and shows(mark, epoch) else None
 
     def publish_nothing(self, epoch: int, generation: int) -> Published:
-        """Create the manifest of an epoch without rows; raises SinkError when there is one with rows."""
+        """Show an epoch without rows; raises SinkError when it shows some."""
         return self.sink.publish_staged(epoch, generation, [])[1]
 
     def begin(self, epoch: int, generation: int) -> None:
-        """Create a manifest of no rows for an epoch before the sink was there, whatever others there are."""
+        """Show no rows of an epoch before the sink was there, whatever others there are."""
         self.sink.publish_staged(epoch, generation, [], begins=True)
 
     def __str__(self) -> str:
@@ -192,7 +190,7 @@ class Abandonment:
             raise SinkError(
                 f"epoch {declared.epoch} is visible in {', '.join(visible)}",
                 self.layout.head,
-                f"The version that declared it has to finish it: wheel {declared.wheel_digest[:12]}. "
+                f"The version that declared it has to finish it: {describe(declared)}. "
                 "Nothing was published. If its repeats are refused: `effectively-once repair`.",
             )
 
@@ -252,7 +250,7 @@ def kinds(pipeline: Pipeline) -> list[str]:
 
 def count_shards(pipeline: Pipeline, number: int) -> dict[str, int]:
     """How many shards of each sink an epoch's record names; those of a sink on the object store count as one."""
-    files = dict.fromkeys(pipeline.file_sinks, 1)
+    files = dict.fromkeys(pipeline.staged_sinks, 1)
     return {**dict.fromkeys((*pipeline.kafka_sinks, *pipeline.tables), number), **files}
 
 

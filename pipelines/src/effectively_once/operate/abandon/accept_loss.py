@@ -14,6 +14,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
+from effectively_once.ledger.pinned_version import describe
 from effectively_once.operate.abandon.abandonment import Abandonment, count_shards, kinds, refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shards
 from effectively_once.pipeline.job import Job
@@ -81,7 +82,7 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
         layout,
         store,
         tuple(shards(job)),
-        tuple(files(job, store, layout)),
+        tuple(files(job, store)),
         kinds(job.pipeline),
         count_shards(job.pipeline, settings.shards),
         say,
@@ -135,7 +136,7 @@ def _abandonable(made: Abandonment, head: Head, say: Say) -> None:
     declared = head.declared
     if declared is None:
         return
-    say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
+    say(f"epoch {declared.epoch} is declared, by {describe(declared)} in lineage {declared.lineage}")
     try:
         made.refuse_what_is_visible(declared)
     except SinkError as error:

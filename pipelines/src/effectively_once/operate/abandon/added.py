@@ -43,17 +43,20 @@ def begin(job: Job, store: ObjectStore, say: Callable[[str], object]) -> None:
     last = head.last_recorded
     for shard in shards(job, added):
         shard.begin(last, head.generation)
-    for each in files(job, store, layout):
+    for each in files(job, store):
         if each.name in added:
-            say(f"{each}: a manifest for each epoch up to {last}")
+            # Nobody follows the snapshots of a lake table one by one.
+            first = last if each.name in job.pipeline.lake_tables else 0
+            if first < last:
+                say(f"{each}: a manifest for each epoch up to {last}")
 
             def fill(epoch: int, to: Files = each) -> None:
                 # One that was removed and comes back has some.
-                if not to.sink.has(epoch):
+                if to.sink.mark_at(epoch) is None:
                     to.begin(epoch, head.generation)
 
             with ThreadPoolExecutor(WRITERS) as pool:
-                for _ in pool.map(fill, range(last)):
+                for _ in pool.map(fill, range(first, last)):
                     pass
             # Last: it is what a start looks for.
             fill(last)

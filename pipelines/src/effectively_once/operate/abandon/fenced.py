@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once.epoch.publishing import database_of
-from effectively_once.ledger.layout import Layout
+from effectively_once.epoch.publishing import database_of, open_staged
 from effectively_once.ledger.objects import ObjectStore
 from effectively_once.operate.abandon.abandonment import Files, Shard
 from effectively_once.operate.abandon.visible import ShownShard, VisibleRows
@@ -22,7 +21,6 @@ from effectively_once.sinks import postgres
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_rows import read_rows
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_seen_mark
-from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.publish import Mark, Published
 from effectively_once.sinks.transaction import C, TransactionalSink
@@ -117,10 +115,10 @@ class _Table(_Fencing[pa.Table], TableSink):
         return self.publish(epoch, generation, self.shape.schema.empty_table())[1]
 
 
-def files(job: Job, store: ObjectStore, layout: Layout) -> Iterator[Files]:
+def files(job: Job, store: ObjectStore) -> Iterator[Files]:
     """Every sink of a pipeline on the object store."""
-    for name in job.pipeline.file_sinks:
-        yield Files(name, ManifestSink(store, layout, name))
+    for name in job.pipeline.staged_sinks:
+        yield Files(name, open_staged(job, store, name))
 
 
 def sources(values: Sequence[bytes]) -> pa.Table | None:

@@ -21,7 +21,7 @@ from effectively_once.ledger.objects import ObjectStore, body_of, create_once, r
 from effectively_once.operate.abandon.abandonment import Files
 from effectively_once.operate.abandon.visible import Finished, Seen, ShownShard, VisibleRows
 from effectively_once.pipeline.columns import DEAD_LETTER
-from effectively_once.pipeline.sinks import ToFiles
+from effectively_once.pipeline.sinks import ToFiles, ToIceberg
 from effectively_once.sinks.publish import Mark
 from effectively_once.state import catalog
 from effectively_once.state.deltas import ShardDeltas
@@ -167,4 +167,4 @@ class Mending:
 
 def first_step(pipeline: Pipeline) -> tuple[str, ...]:
     """Names of the sinks with marks that the first step of an epoch publishes to, in its order."""
-    return (*(to.name for to in pipeline.rows if not isinstance(to, ToFiles)), DEAD_LETTER)
+    return (*(to.name for to in pipeline.rows if not isinstance(to, ToFiles | ToIceberg)), DEAD_LETTER)

@@ -11,6 +11,7 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
+from effectively_once.ledger.pinned_version import describe
 from effectively_once.operate.abandon.abandonment import refuse_missing_sinks
 from effectively_once.operate.abandon.fenced import files, shown_shards
 from effectively_once.operate.abandon.mending import Mending
@@ -62,10 +63,10 @@ def repair(
     preflight.refuse_lost_input(head)
     refuse_missing_sinks(head, job.pipeline, "Repair the epoch")
     preflight.marks(head)
-    say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
+    say(f"epoch {declared.epoch} is declared, by {describe(declared)} in lineage {declared.lineage}")
     if declared.shown:
         say(f"it is to be finished as shards {', '.join(declared.shown)} showed it before")
-    made = Mending(layout, store, job.pipeline, tuple(shown_shards(job)), tuple(files(job, store, layout)), say)
+    made = Mending(layout, store, job.pipeline, tuple(shown_shards(job)), tuple(files(job, store)), say)
     finished = made.look(declared)
     named = ", ".join(map(str, finished))
     if finished:

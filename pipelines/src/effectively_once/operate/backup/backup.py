@@ -12,14 +12,13 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError
 from effectively_once.ledger import segments
 from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Found, Get, ObjectStore, body_of, create_once, run
+from effectively_once.ledger.objects import Found, Get, ListedStore, body_of, create_once, run
 from effectively_once.operate.backup import contents
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, Copied
 from effectively_once.operate.backup.contents import NamedObject
@@ -31,14 +30,6 @@ TRIES = 10
 """Heads in a row that may be overtaken by the floor. What was copied once is not copied again, so that two are rare."""
 WORKERS = 8
 SAY_EVERY = 1000
-
-
-class ListedStore(ObjectStore, Protocol):
-    """An object store that can list."""
-
-    def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names of all objects below a prefix."""
-        ...
 
 
 class _MissingError(Exception):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from effectively_once.errors import SettingsError
-from effectively_once.ledger.objects import Answer, ObjectStore, Request
+from effectively_once.ledger.objects import Answer, ListedStore, Request
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.store.folder_store import FolderStore
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
@@ -25,13 +26,22 @@ class Place:
 
     """
 
-    store: ObjectStore
+    store: ListedStore
     name: str
     prefix: str = ""
 
     def answer(self, request: Request) -> Answer:
         """Carry out a request for an object below the prefix."""
         return self.store.answer(replace(request, key=self.prefix + request.key))
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all its objects."""
+        for key in self.store.names(self.prefix):
+            yield key.removeprefix(self.prefix)
+
+    def below(self, folder: str) -> Place:
+        """Return a folder of it as a place of its own."""
+        return Place(self.store, f"{self.name.rstrip('/')}/{folder}", f"{self.prefix}{folder}/")
 
     def __str__(self) -> str:
         """As messages name it."""

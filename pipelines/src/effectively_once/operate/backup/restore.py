@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from effectively_once.errors import ChainError
 from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import body_of, create_once, run
-from effectively_once.operate.backup.backup import WORKERS, ListedStore
+from effectively_once.ledger.objects import ListedStore, body_of, create_once, run
+from effectively_once.operate.backup.backup import WORKERS
 from effectively_once.operate.backup.backup_manifest import BackupError, BackupManifest, manifest_of, object_of
 from effectively_once.operate.backup.place import Place
 

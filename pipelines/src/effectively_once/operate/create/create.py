@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from effectively_once.driver.sink_topics import SIZE
-from effectively_once.epoch.publishing import database_of
+from effectively_once.epoch.publishing import database_of, open_lake_table
 from effectively_once.operate.abandon import added
 from effectively_once.operate.create.broker import Broker, KafkaCluster, step
 from effectively_once.operate.create.bucket import EVENT_LOG, make_bucket, store
@@ -61,7 +61,10 @@ def create(
         tables.make(
             database_of(settings), settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say
         )
-    added.begin(job, S3ObjectStore(settings.bucket), say)
+    store_ = S3ObjectStore(settings.bucket)
+    for name in job.pipeline.lake_tables:
+        open_lake_table(job, store_, name).make(patience_s=deadline_s, say=say)
+    added.begin(job, store_, say)
 
 
 def create_needed(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import Job
-from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import Destination, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.state import catalog
 from effectively_once.state.aggregates import Aggregate
@@ -47,7 +47,7 @@ class SinkFacts:
 
     name: str
     of: Of
-    kind: Literal["topic", "table", "files"]
+    kind: Literal["topic", "table", "files", "lake table"]
     where: str
     columns: Columns
     key: tuple[str, ...] = ()
@@ -145,6 +145,8 @@ def _sink(job: Job, to: Destination, of: Of) -> SinkFacts:
     if isinstance(to, ToFiles):
         place = f"s3://{settings.s3_bucket}/{settings.pipeline}/{to.name}/"
         return SinkFacts(to.name, of, "files", place, _types(schema))
+    if isinstance(to, ToIceberg):
+        return SinkFacts(to.name, of, "lake table", f"{settings.pipeline}.{to.name}", _types(schema))
     if isinstance(to, ToTable):
         place = f"{settings.pipeline}.{to.name}"
         return SinkFacts(to.name, of, "table", place, job.pipeline.tables[to.name].types, to.key)

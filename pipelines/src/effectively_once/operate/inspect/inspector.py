@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from effectively_once.driver.checkpoints import Checkpoint
-from effectively_once.epoch.publishing import table_addresses
+from effectively_once.epoch.publishing import open_lake_table, table_addresses
 from effectively_once.errors import ChainError, CheckpointError, PipelineError, SinkError, UnreachableError
 from effectively_once.ledger import chain, segments
 from effectively_once.ledger.head import Head, decode
@@ -54,6 +54,7 @@ class Inspector:
         if head is not None:
             self._part("marks", lambda: found.marks.extend(self._manifest_marks(head)))
             self._part("marks", lambda: found.marks.extend(self._table_marks()))
+            self._part("marks", lambda: found.marks.extend(self._lake_marks()))
             self._part("deltas", lambda: self._deltas(head))
             found.checkpoint = self._part("checkpoint", lambda: self._checkpoint(head))
         if head is not None and deep:
@@ -123,6 +124,11 @@ class Inspector:
             yield MarkFacts(
                 address.sink, address.shard, mark.epoch if mark else None, mark.generation if mark else None
             )
+
+    def _lake_marks(self) -> Iterator[MarkFacts]:
+        for name in self._job.pipeline.lake_tables:
+            mark = open_lake_table(self._job, self._store, name).read_mark()
+            yield MarkFacts(name, None, mark.epoch if mark else None, mark.generation if mark else None)
 
     def _deltas(self, head: Head) -> None:
         records = run(segments.history(self._layout, head, head.floor), self._store)

@@ -1,0 +1,113 @@
+"""What the API server refuses of the platform's StatefulSets: one without a budget, and one that lets its volumes go.
+
+A ValidatingAdmissionPolicy whose parameter is the budget itself, found by the name of its StatefulSet. It is put in
+force when the StatefulSets are there: what the program makes is right by its tests, and what is changed afterwards, by
+whomever, is looked at (docs/adr/0097).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+
+from infra.components.release import FORCE, labels
+from infra.components.volumes import list_volumes
+from infra.settings import Settings
+
+DELETED: Final = "effectively-once/delete-volumes"
+"""Annotation of a StatefulSet whose volumes go with it, as `storage.delete_volumes` says."""
+_NAME: Final = "app.kubernetes.io/name"
+_COMPONENT: Final = "app.kubernetes.io/component"
+LABELS: Final = {
+    "kafka": {_NAME: "kafka", _COMPONENT: "broker"},
+    "kafka-controller": {_NAME: "kafka", _COMPONENT: "controller"},
+    "minio": {_NAME: "minio"},
+    "postgres": {_NAME: "postgres"},
+    "prometheus": {_NAME: "monitoring"},
+}
+"""By StatefulSet, as its chart labels it."""
+_KEPT: Final = "object.spec.?persistentVolumeClaimRetentionPolicy.?{}.orValue('Retain') == 'Retain'"
+
+
+def name(settings: Settings) -> str:
+    """Return the policy's name; it is of the whole cluster, which stacks share."""
+    return f"{settings.namespace}-data-plane"
+
+
+def policy() -> dict[str, Any]:
+    """Return the `spec` of the policy."""
+    return {
+        "failurePolicy": "Fail",
+        "paramKind": {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"},
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["apps"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["statefulsets"],
+                }
+            ]
+        },
+        "validations": [
+            {
+                "expression": "params.spec.selector.matchLabels == object.spec.selector.matchLabels",
+                "message": "the PodDisruptionBudget of this name is for other pods: give it the selector of this set",
+            },
+            {
+                "expression": f"{_KEPT.format('whenDeleted')} || (has(object.metadata.annotations) && "
+                f"object.metadata.annotations[?'{DELETED}'].orValue('') == 'true')",
+                "message": "volumes would go with this set: keep them (whenDeleted: Retain), or annotate it "
+                f"{DELETED}=true",
+            },
+            {
+                "expression": _KEPT.format("whenScaled"),
+                "message": "volumes would go when this set is scaled down: keep them (whenScaled: Retain)",
+            },
+        ],
+    }
+
+
+def bindings(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and `spec` of a binding for each StatefulSet: no budget of its name, and it is refused."""
+    for _, stateful_set, _ in list_volumes(settings):
+        yield (
+            f"{name(settings)}-{stateful_set}",
+            {
+                "policyName": name(settings),
+                "validationActions": ["Deny"],
+                "paramRef": {
+                    "name": stateful_set,
+                    "namespace": settings.namespace,
+                    "parameterNotFoundAction": "Deny",
+                },
+                "matchResources": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.namespace}},
+                    "objectSelector": {"matchLabels": LABELS[stateful_set]},
+                },
+            },
+        )
+
+
+class DataPlane(pulumi.ComponentResource):
+    """The policy in force; nothing where all servers are somebody else's."""
+
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:DataPlane", "data-plane", None, opts)
+        bound = dict(bindings(settings))
+        if bound:
+            own = pulumi.ResourceOptions(parent=self, depends_on=after)
+            made = ValidatingAdmissionPolicy(
+                name(settings), metadata=_metadata(name(settings)), spec=policy(), opts=own
+            )
+            for one, spec in bound.items():
+                later = pulumi.ResourceOptions(parent=self, depends_on=[made])
+                ValidatingAdmissionPolicyBinding(one, metadata=_metadata(one), spec=spec, opts=later)
+        self.register_outputs({})
+
+
+def _metadata(called: str) -> dict[str, Any]:
+    return {"name": called, "labels": labels("data-plane"), "annotations": {FORCE: "true"}}

@@ -1,0 +1,65 @@
+"""The fields of a pipeline's definition, and the columns that its rows have on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, TIME
+from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.stateful import Stateful
+from effectively_once.pipeline.windows import Windowed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an author writes down, before anything is checked; `Pipeline` explains the fields."""
+
+    transform: Callable[[DataFrame], DataFrame]
+    columns: pa.Schema
+    ids: Literal["attached", "coordinates"] = "attached"
+    recorded: RecordedStep | None = None
+    rows: tuple[Destination, ...] = ()
+    windows: tuple[Windowed, ...] = ()
+    stateful: Stateful | None = None
+    window_ms: int = 60_000
+    lateness_ms: int = 120_000
+    semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    ahead_ms: int | None = None
+    deterministic_udfs: tuple[str, ...] = ()
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows need an event time: state is forgotten by it."""
+        return self.ids == "attached" or bool(self.windows) or self.stateful is not None
+
+    @property
+    def input(self) -> pa.Schema:
+        """Columns of an accepted row, as the transform gives them."""
+        ids = ATTACHED if self.ids == "attached" else ()
+        times = TIME if self.timed else ()
+        return pa.schema([*COORDINATES, *ids, *times, *self.columns])
+
+    @property
+    def given(self) -> pa.Schema:
+        """Columns of an accepted row, as sinks see it: those of the recorded step too."""
+        return pa.schema([*self.input, *(self.recorded.adds if self.recorded else ())])
+
+    @property
+    def destinations(self) -> dict[str, tuple[Destination, pa.Schema]]:
+        """Every sink by name, with the columns there are; dead letters are no destination of the author's."""
+        found = [(to, self.given) for to in self.rows]
+        for each in self.windows:
+            found.append((each.to, each.schema(self.given)))
+            if each.totals is not None:
+                found.append((each.totals, each.totals_schema(self.given)))
+        if self.stateful is not None:
+            found.append((self.stateful.to, self.stateful.schema))
+        return {to.name: (to, schema) for to, schema in found}
