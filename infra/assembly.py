@@ -90,6 +90,7 @@ def platform(settings: Settings) -> dict[str, Any]:
         "object_store": {**store, "secret": OBJECT_STORE, "secret_namespace": of_owner},
         "result_store": asdict(results) if results else None,
         "history_server": asdict(history) if history else None,
+        "monitoring": settings.monitoring.enabled and not settings.monitoring.operator_objects,
         "pipelines": {
             name: streaming_pipeline.values(settings, pipeline).to_helm()
             for name, pipeline in settings.pipelines.items()
@@ -129,14 +130,14 @@ def build(
     operator = spark_operator.SparkOperator(settings, [namespaces, classes], opts)
     needed: list[pulumi.Resource] = [*ready, store, broker, operator]
     results = result_store.ResultStore(settings, ready, opts)
+    # Before the pipelines: what keeps one from starting is told.
+    watch = monitoring.Monitoring(settings, needed, opts)
     if policies:
-        data_plane.DataPlane(settings, [store, broker, results], opts)
+        data_plane.DataPlane(settings, [store, broker, results, watch], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()
     ]
     history = history_server.HistoryServer(settings, [*needed, *pipelines], opts)
-    # Before the pipelines: what keeps one from starting is told.
-    watch = monitoring.Monitoring(settings, needed, opts)
     network.DefaultDeny(settings, names(settings), brought, [*needed, results, *pipelines, history, watch], opts)
     return platform(settings)

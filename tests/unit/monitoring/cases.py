@@ -175,7 +175,7 @@ QUIET: dict[str, Callable[[float, float], World]] = {
     ),
     "a planned update": _update,
     "a platform that begins": lambda *_: {
-        name: lambda t, line=line: None if t < 300 else line(t)  # type: ignore[misc]
+        name: lambda t, line=line: None if t < 300 else line(t)
         for name, line in worlds.WELL.items()
         if name not in (STORE_UP, OPERATOR_UP)
     },

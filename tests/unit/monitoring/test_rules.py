@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from effectively_once.driver.metrics import PREFIX, WARNINGS
+from infra.operate.logs import COMPONENTS
 from infra.toolchain.prepare import CHECKOUT
 from tests.unit.monitoring import exported
 from tests.unit.monitoring.promtool import RULES, Rule, read_rules, run, to_seconds
 
 PAGE = "docs/how-to/alerts.md"
 REST = "What no alert tells"
+_NAMED = re.compile(rf"(?i:pipeline) {{{{ \$labels\.(pipeline|application) }}}}|\b({'|'.join(COMPONENTS)})\b")
 OPERATE = CHECKOUT / "docs" / "how-to" / "operate.md"
 
 
@@ -35,6 +37,8 @@ def find_wrong(rules: dict[str, Rule], page: str) -> list[str]:
         notes = rule["annotations"]
         if notes.get("runbook_url") != f"{PAGE}#{name.lower()}":
             found.append(f"{name}: its runbook is {notes.get('runbook_url')}")
+        if not _NAMED.search(notes["summary"]):
+            found.append(f"{name}: its summary names no pipeline, and no server as `make status` does")
         if rule["labels"].get("severity") not in ("critical", "warning"):
             found.append(f"{name}: its severity is {rule['labels'].get('severity')}")
         if to_seconds(notes["fires_within"]) <= to_seconds(rule.get("for", "0s")):
@@ -56,6 +60,10 @@ def test_a_section_or_an_alert_that_is_missing_is_seen() -> None:
     assert find_wrong(rules, page + "\n## Gone\n\nText.\n") == ["section Gone has no alert"]
     assert find_wrong(rules, page.replace("## LeftBehind\n\n**Means.**", "## LeftBehind\n\n")) == [
         "LeftBehind: its section does not say what it means, what to look at and what to do"
+    ]
+    nameless = {**rules["LeftBehind"]["annotations"], "summary": "A pipeline holds too much"}
+    assert find_wrong({**rules, "LeftBehind": {**rules["LeftBehind"], "annotations": nameless}}, page) == [
+        "LeftBehind: its summary names no pipeline, and no server as `make status` does"
     ]
     late = {**rules["LeftBehind"], "for": "2m"}
     assert find_wrong({**rules, "LeftBehind": late}, page) == ["LeftBehind: it cannot fire within 1m"]
