@@ -67,8 +67,8 @@ bundle: ## events, objects and logs in one archive, without secrets
 ##@ Work on it
 tools: ## find or build what deploys to a cluster of yours, nothing else [ALL=1 every tool]
 	@$(CLI) tools $(if $(ALL),--all)
-images: ## build the container images, one more for a wheel of yours [WHEEL= PUSH=registry/path/ ARCH=]
-	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
+images: ## build the container images, one more for a wheel of yours, or for what watches [WHEEL= PUSH=registry/path/ ARCH= MONITORING=1]
+	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH) $(if $(MONITORING),--monitoring)
 sbom: ## what is in the images, a CycloneDX file each below build/sbom; builds those that are not there [IMAGE= ARCH=]
 	@$(CLI) sbom $(call option,image,IMAGE) $(call option,arch,ARCH)
 schema: ## write what is made from the source: the charts' schemas, the page of refusals

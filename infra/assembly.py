@@ -2,7 +2,8 @@
 
 Order: namespaces -> object store -> Kafka -> result store -> Spark operator -> pipelines -> history server. What does
 not need each other is made at the same time: object store, Kafka, result store and operator wait for the namespaces
-and passwords only, a pipeline waits for what it uses, the history server for the bucket that the pipelines make.
+and passwords only, a pipeline and what watches wait for what they use, the history server for the bucket that the
+pipelines make.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from infra.components import (
     history_server,
     kafka,
     kafka_security,
+    monitoring,
     network,
     object_security,
     object_store,
@@ -50,6 +52,7 @@ def check(settings: Settings) -> None:
         "result_store": lambda: result_store.values(settings),
         "spark_operator": lambda: spark_operator.values(settings),
         "history_server": lambda: history_server.values(settings),
+        "monitoring": lambda: monitoring.values(settings),
     }
     wrong: list[str] = []
     for where, make in parts.items():
@@ -87,6 +90,7 @@ def platform(settings: Settings) -> dict[str, Any]:
         "object_store": {**store, "secret": OBJECT_STORE, "secret_namespace": of_owner},
         "result_store": asdict(results) if results else None,
         "history_server": asdict(history) if history else None,
+        "monitoring": settings.monitoring.enabled and not settings.monitoring.operator_objects,
         "pipelines": {
             name: streaming_pipeline.values(settings, pipeline).to_helm()
             for name, pipeline in settings.pipelines.items()
@@ -126,12 +130,14 @@ def build(
     operator = spark_operator.SparkOperator(settings, [namespaces, classes], opts)
     needed: list[pulumi.Resource] = [*ready, store, broker, operator]
     results = result_store.ResultStore(settings, ready, opts)
+    # Before the pipelines: what keeps one from starting is told.
+    watch = monitoring.Monitoring(settings, needed, opts)
     if policies:
-        data_plane.DataPlane(settings, [store, broker, results], opts)
+        data_plane.DataPlane(settings, [store, broker, results, watch], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()
     ]
     history = history_server.HistoryServer(settings, [*needed, *pipelines], opts)
-    network.DefaultDeny(settings, names(settings), brought, [*needed, results, *pipelines, history], opts)
+    network.DefaultDeny(settings, names(settings), brought, [*needed, results, *pipelines, history, watch], opts)
     return platform(settings)

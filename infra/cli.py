@@ -98,6 +98,8 @@ def images(
     push: Annotated[str, typer.Option(help="Registry and path to push to, for example registry.example/team/.")] = "",
     arch: Annotated[str, typer.Option(help="amd64 or arm64; this machine's when left out.")] = "",
     wheel: Annotated[Path | None, typer.Option(help="A wheel of yours, or its folder: it gets an image.")] = None,
+    *,
+    monitoring: Annotated[bool, typer.Option(help="That of Prometheus and Alertmanager too.")] = False,
 ) -> None:
     """Build the container images and print their sizes; with PUSH, push them to your registry and print digests."""
     from infra.images.wheels import keep  # noqa: PLC0415
@@ -109,7 +111,7 @@ def images(
         cache = Cache(cache_root())
         name = keep(cache, build_wheel(cache, wheel).path if wheel.is_dir() else wheel).name
         console.say(f"  {name} gets an image; `pulumi config set --path pipelines.NAME.wheel {name}` has it run")
-    lifecycle.show_images(prepare(console), push, arch)
+    lifecycle.show_images(prepare(console), push, arch, monitoring=monitoring)
 
 
 @app.command()

@@ -44,6 +44,10 @@ SPARK_OPERATOR: Final = "2.5.2"
 SPARK_OPERATOR_CRDS: Final = f"# Made from Spark operator {SPARK_OPERATOR}"  # first line of its definitions
 HELM: Final = "4.3.1"  # renders the charts in tests; a deployment does not need it
 
+# What watches a deployment (infra/toolchain/wrappers/*/go.mod)
+PROMETHEUS: Final = "3.16.0"  # its module is tagged v0.316.0
+ALERTMANAGER: Final = "0.31.1"  # modules of 0.32 to 0.35 lack the built pages that their code embeds, and do not build
+
 DEBIAN: Final = "bookworm"  # of all images; its systemd is the last that starts on cgroup v1
 
 # Pulumi: command line, its Python package and its Kubernetes provider (requirements.in, wrappers)

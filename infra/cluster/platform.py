@@ -84,7 +84,12 @@ class Pipeline(Part):
 
 
 class Platform(Part):
-    """The stack output `platform`: what was deployed where. It holds no secret."""
+    """The stack output `platform`: what was deployed where. It holds no secret.
+
+    Attributes:
+        monitoring: Prometheus and Alertmanager of ours are there.
+
+    """
 
     profile: str
     namespaces: Namespaces
@@ -92,6 +97,7 @@ class Platform(Part):
     object_store: Store
     result_store: Store | None = None
     history_server: HistoryServer | None = None
+    monitoring: bool = False
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)
     images: dict[str, str] = Field(default_factory=dict)
 

@@ -26,6 +26,7 @@ LABELS: Final = {
     "kafka-controller": {_NAME: "kafka", _COMPONENT: "controller"},
     "minio": {_NAME: "minio"},
     "postgres": {_NAME: "postgres"},
+    "prometheus": {_NAME: "monitoring"},
 }
 """By StatefulSet, as its chart labels it."""
 _KEPT: Final = "object.spec.?persistentVolumeClaimRetentionPolicy.?{}.orValue('Retain') == 'Retain'"

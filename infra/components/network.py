@@ -38,6 +38,16 @@ def clients(settings: Settings, others: Iterable[str], *more: Pods) -> tuple[Pod
     return (pipelines, *more, *(Pods(namespace=name) for name in others))
 
 
+def watchers(settings: Settings) -> tuple[Pods, ...]:
+    """Return who asks servers for metrics: our Prometheus, or the pods of namespaces that are named, one of another."""
+    watched = settings.monitoring
+    if not watched.enabled:
+        return ()
+    own = {**OUR_LABEL, "app.kubernetes.io/name": "monitoring", "app.kubernetes.io/component": "prometheus"}
+    others = tuple(Pods(namespace=name) for name in watched.clients)
+    return others if watched.operator_objects else (Pods(namespace=settings.namespace, labels=own),)
+
+
 def api_server(settings: Settings) -> Egress:
     """Return where the API server of Kubernetes is: it is no pod, and nobody tells its address to a chart."""
     known = settings.network_policies

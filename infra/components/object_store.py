@@ -38,15 +38,16 @@ def values(settings: Settings) -> MinioValues | None:
     )
     history = Pods(namespace=settings.namespace, labels={"app.kubernetes.io/name": "history-server"})
     readers = (history,) if settings.history_server.enabled else ()
+    clients = network.clients(settings, store.clients, *readers)
+    clients += tuple(one for one in network.watchers(settings) if one not in clients)
     return MinioValues(
         **data_server(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
         security=object_security.values(settings),
+        metrics=settings.monitoring.enabled,
         external=external,
         storage=storage(settings, store.storage_size),
-        network_policies=StorePolicies(
-            **network.names(settings), clients=network.clients(settings, store.clients, *readers)
-        ),
+        network_policies=StorePolicies(**network.names(settings), clients=clients),
         **drop_none(resources=resources(store.resources)),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
@@ -10,6 +12,8 @@ from infra.components.release import drop_none, release, resources, server
 from infra.settings import Settings
 from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
+
+METRICS_PORT: Final = 8080
 
 
 def values(settings: Settings) -> SparkOperatorValues | None:
@@ -22,7 +26,10 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         namespaces=(settings.pipelines_namespace, *operator.other_namespaces),
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
-        network_policies=OperatorPolicies(**network.names(settings), api_server=network.api_server(settings)),
+        metrics_port=METRICS_PORT if settings.monitoring.enabled else 0,
+        network_policies=OperatorPolicies(
+            **network.names(settings), api_server=network.api_server(settings), watchers=network.watchers(settings)
+        ),
         **drop_none(resources=resources(operator.resources)),
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kubernetes.utils.quantity import parse_quantity
 
-from infra.components import kafka, object_store, result_store
+from infra.components import kafka, monitoring, object_store, result_store
 from infra.settings import Settings
 from infra.values.common import Storage
 
@@ -67,6 +67,8 @@ def list_volumes(settings: Settings) -> Iterator[tuple[str, str, Storage]]:
         yield "object_store", "minio", store.storage
     if (results := result_store.values(settings)) is not None:
         yield "result_store", "postgres", results.storage
+    if (watch := monitoring.values(settings)) is not None and watch.server:
+        yield "monitoring", "prometheus", watch.storage
 
 
 def wrong_volumes(settings: Settings, there: list[Claim], find: Find) -> Iterator[str]:

@@ -34,6 +34,8 @@ class Builder:
     console: Console
     prefix: str = ""
     arch: str = go_tools.machine_arch()
+    monitoring: bool = False
+    """Whether to build what watches, too."""
     _contents: dict[str, str] = field(default_factory=dict, init=False)
     _tags: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -46,7 +48,8 @@ class Builder:
 
     def list_images(self) -> list[Image]:
         """Return every image that a deployment needs with what it is made of, parents first."""
-        return [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
+        needed = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
+        return [*needed, catalogue.monitoring(self.cache, self.arch)] if self.monitoring else needed
 
     def query_packages(self, tag: str, *options: str) -> str:
         """Return what `dpkg-query --show` says in an image that is there."""

@@ -17,7 +17,8 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.versions import COREDNS, ETCD, KUBERNETES, LOCAL_PATH_PROVISIONER, PAUSE, SPARK
 
 FOLDER = CHECKOUT / "images"
-PUBLISHED = ("spark", "spark-operator", "kafka", "minio", "postgres")
+MONITORING = "monitoring"
+PUBLISHED = ("spark", "spark-operator", "kafka", "minio", "postgres", MONITORING)
 """Images that a deployment names; the others are steps on the way, or parts of a node."""
 LOCAL = "effectively-once.local"
 """Repository of the control plane's images: no registry has this name, so a missing one is never asked for outside."""
@@ -98,6 +99,17 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
         ),
         Image("spark", "spark-base", {"wheel": toolchain.wheel.installed}, {"wheel": toolchain.wheel.sha256}),
     ]
+
+
+def monitoring(cache: Cache, arch: str) -> Image:
+    """What watches, where that is wanted: its parent is the first of those above. Its tools are built."""
+    tools = {"prometheus": go_tools.PROMETHEUS_TOOL, "alertmanager": go_tools.ALERTMANAGER_TOOL}
+    return Image(
+        MONITORING,
+        "base",
+        {name: go_tools.build(cache, tool, arch) / name for name, tool in tools.items()},
+        {name: go_tools.key(tool, arch) for name, tool in tools.items()},
+    )
 
 
 def jobs(cache: Cache) -> list[Image]:

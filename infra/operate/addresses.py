@@ -53,6 +53,9 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
     if platform.history_server:
         outside = platform.history_server.external_url
         found.append(_service("history server", outside, names.platform, "history-server", 18080))
+    if platform.monitoring:
+        found.append(_service("Prometheus", None, names.platform, "prometheus", 9090))
+        found.append(_service("Alertmanager", None, names.platform, "alertmanager", 9093))
     store, password = platform.object_store, _password(platform.object_store, names.platform, kubectl, keys)
     if store.external_endpoint or "minio" in _list_deployed(facts):
         found.append(_service("object store (S3)", store.external_endpoint, names.platform, "minio", 9000))

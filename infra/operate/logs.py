@@ -17,7 +17,7 @@ from infra.console import wants_colour
 from infra.operate.facts import log_path, pods_of
 from infra.operate.objects import EXECUTOR_ID, NAME, Pod
 
-COMPONENTS = ("kafka", "minio", "postgres", "spark-operator", "history-server")
+COMPONENTS = ("kafka", "minio", "postgres", "spark-operator", "history-server", "monitoring")
 TAIL = 200
 LOOK_S = 2.0
 END_S = 5.0
@@ -64,7 +64,7 @@ def follow_logs(
         access: the deployed stack.
         out: where to; coloured when it is a terminal.
         pipeline: driver and executors of this one; without it and `component`, of all.
-        component: kafka, minio, postgres, spark-operator or history-server instead.
+        component: one of COMPONENTS instead.
         follow: False prints what is there and returns; exit code 1 when no pod is there.
         tail: lines per pod at first.
         env: NO_COLOR and CI are looked up in it; this process's unless given.

@@ -128,6 +128,6 @@ class Wait:
 
 
 def _gauge(text: str, name: str) -> float | None:
-    """Return a gauge of a text as Prometheus has it, None where it has none."""
-    lines = (line.rpartition(" ") for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
-    return next((float(value) for _, _, value in lines), None)
+    """Return a gauge of a text as Prometheus has it, the sum where it has labels; None where it has none."""
+    lines = [line.rpartition(" ") for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+    return sum(float(value) for _, _, value in lines) if lines else None

@@ -39,6 +39,8 @@ def rows(platform: Platform, facts: Facts) -> list[Row]:
     result.append(_component("spark-operator", names.operator, None, facts))
     if found.history_server:
         result.append(_component("history-server", names.platform, None, facts))
+    if found.monitoring:
+        result.append(_component("monitoring", names.platform, None, facts))
     result += [_pipeline(one, names.pipelines, facts) for one in (*found.pipelines.values(), *_others(found, facts))]
     result += [Row(what, False, f"cannot be asked: {why}") for what, why in facts.unknown.items() if what != "nodes"]
     return result

@@ -15,6 +15,7 @@ class Images(Section):
     """Whole references of our images, each by a tag, by a digest, or by both; the digest is what is pulled.
 
     Attributes:
+        monitoring: of what watches; needed where that is enabled, and built then alone.
         jobs: images with a wheel of yours more, by its name; as a key of `images` it is `job-<name>`.
     """
 
@@ -25,6 +26,7 @@ class Images(Section):
     kafka: PinnedImage
     minio: PinnedImage
     postgres: PinnedImage
+    monitoring: PinnedImage | None = None
     jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
 
     def references(self) -> dict[str, str]:

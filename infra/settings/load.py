@@ -103,6 +103,7 @@ def load(
     ways = config.get("external_access", {})
     wrong_ones = [
         *_clashes(settings),
+        *_contradictions(settings),
         *_missing(settings),
         *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
     ]
@@ -153,9 +154,8 @@ def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:
     return {} if "image" in given else {"job": f"effectively_once_jobs.{name}"}
 
 
-def _missing(settings: Settings) -> Iterator[str]:
-    """Yield what pipelines ask for and the platform does not have."""
-    security = settings.kafka.security
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Yield what the platform's settings ask for and others of them do not give."""
     if settings.security.kafka and settings.kafka.external is not None:
         yield "security.kafka: it is that of our own broker; kafka.security is that of kafka.external; leave it out"
     if settings.security.object_store and settings.object_store.external is not None:
@@ -164,8 +164,15 @@ def _missing(settings: Settings) -> Iterator[str]:
         yield "security.result_store: it is that of our own server; result_store.external has its own; leave it out"
     if settings.kafka.users and not settings.security.kafka:
         yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
-    if security is not None and settings.kafka.external is None:
+    if settings.monitoring.enabled and not settings.monitoring.operator_objects and not settings.images.monitoring:
+        yield "monitoring.enabled: no image of it is known; `make images MONITORING=1` builds it"
+    if settings.kafka.security is not None and settings.kafka.external is None:
         yield "kafka.security: it is that of an external broker, and kafka.external names none; leave it out"
+
+
+def _missing(settings: Settings) -> Iterator[str]:
+    """Yield what pipelines ask for and the platform does not have."""
+    security = settings.kafka.security
     for name, one in settings.pipelines.items():
         if one.wheel is not None and one.image is not None:
             yield f"pipelines.{name}.image: the image is that of the wheel {one.wheel!r} already; set one of the two"

@@ -11,6 +11,7 @@ from infra.settings.field_types import Label
 from infra.settings.history_server import HistoryServer
 from infra.settings.images import Images
 from infra.settings.kafka import Kafka
+from infra.settings.monitoring import Monitoring
 from infra.settings.network_policies import NetworkPolicies
 from infra.settings.object_store import ObjectStore
 from infra.settings.pipeline import Pipeline
@@ -51,6 +52,7 @@ class Settings(Section):
     result_store: ResultStore = ResultStore()
     spark_operator: SparkOperator = SparkOperator()
     history_server: HistoryServer = HistoryServer()
+    monitoring: Monitoring = Monitoring()
     external_access: ExternalAccess = ExternalAccess()
     network_policies: NetworkPolicies = NetworkPolicies()
     security: Security = Security()

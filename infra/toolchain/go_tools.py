@@ -16,7 +16,7 @@ from pathlib import Path
 from infra.toolchain import command
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.go import find_go, parse_go_version
-from infra.versions import KUBERNETES, PULUMI, PULUMI_KUBERNETES
+from infra.versions import ALERTMANAGER, KUBERNETES, PROMETHEUS, PULUMI, PULUMI_KUBERNETES
 
 WRAPPERS = Path(__file__).parent / "wrappers"
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64", "amd64": "amd64"}
@@ -114,6 +114,22 @@ PULUMI_KUBERNETES_TOOL = GoTool(
 )
 PAUSE_TOOL = GoTool("pause", {"pause": "."}, 3)
 HELM_TOOL = GoTool("helm", {"helm": "helm.sh/helm/v4/cmd/helm"}, 120)
+_VERSION = "github.com/prometheus/common/version.Version"
+PROMETHEUS_TOOL = GoTool(
+    "prometheus",
+    {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+    100,
+    {_VERSION: PROMETHEUS},
+    # Of all clouds that it could ask for targets, Kubernetes alone: a third of the time to build.
+    "remove_all_sd,enable_kubernetes_sd",
+)
+"""Without its pages, which are built by others' tools: there is the API, and Grafana."""
+ALERTMANAGER_TOOL = GoTool(
+    "alertmanager",
+    {name: f"github.com/prometheus/alertmanager/cmd/{name}" for name in ("alertmanager", "amtool")},
+    20,
+    {_VERSION: ALERTMANAGER},
+)
 
 # In this order the build cache is of most use: those after the first find Kubernetes' libraries compiled.
 ALL = (
@@ -124,6 +140,8 @@ ALL = (
     LOCAL_PATH_TOOL,
     SPARK_OPERATOR_TOOL,
     HELM_TOOL,
+    PROMETHEUS_TOOL,
+    ALERTMANAGER_TOOL,
     PAUSE_TOOL,
     PULUMI_TOOL,
     PULUMI_KUBERNETES_TOOL,

@@ -84,7 +84,7 @@ class Values(Part):
 
 
 class ServerValues(Values):
-    """What charts of servers take that pipelines wait for.
+    """What charts of servers take: pipelines wait for most, and what watches says when nodes are full.
 
     Attributes:
         priority_class: of its pods; None takes the cluster's default.

@@ -9,7 +9,9 @@ DRIVER, EXECUTOR, CREATE, SERVICE = "driver", "executor", "`create` job", "servi
 BACKUP = "`backup` job"
 BROKER, CONTROLLER, OBJECT_STORE, RESULT_STORE = "broker", "controller", "object store", "result store"
 OPERATOR, HISTORY = "Spark operator", "history server"
+PROMETHEUS, ALERTMANAGER = "Prometheus", "Alertmanager"
 KAFKA_GRANT, OBJECT_GRANT, RESULT_GRANT = "`kafka-grant` job", "`minio-grant` job", "`postgres-grant` job"
+_GRANTS: Final = (KAFKA_GRANT, OBJECT_GRANT, RESULT_GRANT)
 NAMES, API_SERVER, TARGET = "name server", "API server", "what a job names"
 CLIENT, ANY_POD, ANYBODY = "pod of a named namespace", "any pod", "anybody"
 
@@ -29,6 +31,10 @@ RESULT_CLIENTS: Final = "`result_store.clients`"
 EGRESS: Final = "`pipelines.<name>.egress`"
 VIEWERS: Final = "`network_policies.api_server`"
 PUBLIC: Final = "`pipelines.<name>.service`"
+MONITORED: Final = "`monitoring.enabled`"
+RECEIVERS: Final = "`monitoring.receivers`"
+WATCH_CLIENTS: Final = "`monitoring.clients`"
+MONITORED_BY_OTHERS: Final = "`monitoring.operator_objects`"
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,21 @@ FLOWS: Final = (
     Flow(_PIPELINE, RESULT_STORE, (5432,), "tables", TABLES),
     Flow((EXECUTOR,), DRIVER, (7078, 7079), "tasks and their ends, blocks"),
     Flow(WITHIN_A_PIPELINE, EXECUTOR, (7079,), "blocks: shuffles, broadcasts, large results"),
-    Flow((DRIVER, OPERATOR), API_SERVER, (443, 6443), "executors; SparkApplications, drivers, the lease"),
+    Flow(
+        (DRIVER, OPERATOR, PROMETHEUS),
+        *(API_SERVER, (443, 6443), "executors; SparkApplications, drivers, the lease; which pods there are"),
+    ),
     Flow((DRIVER, EXECUTOR, SERVICE), TARGET, (), "calls of the job's own code", EGRESS),
     Flow((ANYBODY,), DRIVER, (9404,), "metrics: Prometheus, and an update that waits for an epoch"),
+    Flow((PROMETHEUS,), DRIVER, (9404,), "metrics", MONITORED),
+    Flow((PROMETHEUS,), OBJECT_STORE, (9000,), "metrics", MONITORED),
+    Flow((PROMETHEUS,), OPERATOR, (8080,), "metrics", MONITORED),
+    Flow((PROMETHEUS,), ALERTMANAGER, (9093,), "alerts", MONITORED),
+    Flow((ALERTMANAGER,), TARGET, (), "alerts, to whoever is to know", RECEIVERS),
+    Flow((CLIENT,), OBJECT_STORE, (9000,), "metrics", MONITORED_BY_OTHERS),
+    Flow((CLIENT,), OPERATOR, (8080,), "metrics", MONITORED_BY_OTHERS),
+    Flow((CLIENT,), PROMETHEUS, (9090,), "questions, as Grafana's", WATCH_CLIENTS),
+    Flow((CLIENT,), ALERTMANAGER, (9093,), "questions, silences", WATCH_CLIENTS),
     Flow((API_SERVER,), DRIVER, (4040,), "Spark's page, as `make open` asks for it", VIEWERS),
     Flow((ANY_POD,), SERVICE, (8080,), "questions to the job (`service.port`)", PUBLIC),
     Flow((BROKER,), BROKER, (9092,), "copies of partitions"),
@@ -82,7 +100,7 @@ FLOWS: Final = (
     Flow((ANYBODY,), OBJECT_STORE, (9001,), "browsers", CONSOLE_OUTSIDE),
     Flow((ANYBODY,), HISTORY, (18080,), "browsers", HISTORY_OUTSIDE),
     Flow(
-        (*_PIPELINE, BROKER, CONTROLLER, OPERATOR, HISTORY, KAFKA_GRANT, OBJECT_GRANT, RESULT_GRANT),
+        (*_PIPELINE, BROKER, CONTROLLER, OPERATOR, HISTORY, *_GRANTS, PROMETHEUS, ALERTMANAGER),
         *(NAMES, (53,), "names of all of these", "", ("UDP", "TCP")),
     ),
 )

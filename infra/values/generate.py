@@ -1,4 +1,4 @@
-"""Files that are made: schema and values of each chart from its model, what charts share, and the table of flows."""
+"""Files that are made: schema and values of each chart, what charts share, the table of flows, the dashboard."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
+from infra.values import dashboard
 from infra.values.common import Values
 from infra.values.flows import with_table
 from infra.values.history_server import HistoryServerValues
 from infra.values.kafka import KafkaValues
 from infra.values.minio import MinioValues
+from infra.values.monitoring import MonitoringValues
 from infra.values.postgres import PostgresValues
 from infra.values.spark_operator import SparkOperatorValues
 from infra.values.streaming_pipeline import StreamingPipelineValues
@@ -25,6 +27,7 @@ MODELS: Final[dict[str, type[Values]]] = {
     "postgres": PostgresValues,
     "spark-operator": SparkOperatorValues,
     "history-server": HistoryServerValues,
+    "monitoring": MonitoringValues,
     "streaming-pipeline": StreamingPipelineValues,
 }
 FLOWS: Final = "docs/how-to/network-policies.md"
@@ -57,7 +60,7 @@ def defaults(model: type[Values]) -> dict[str, Any]:
 def generate(charts: Path) -> dict[Path, str]:
     """Return the text of every file that is made, by path."""
     page = charts.parent / FLOWS
-    files = {page: with_table(page.read_text())}
+    files = {page: with_table(page.read_text()), charts / dashboard.FILE: dashboard.to_json()}
     for name, model in MODELS.items():
         needed = [str(field.alias) for field in model.model_fields.values() if field.is_required()]
         files[charts / name / "values.schema.json"] = json.dumps(schema(model), indent=2) + "\n"

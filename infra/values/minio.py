@@ -52,6 +52,7 @@ class MinioValues(DataValues):
         resources: of the server.
         storage: of the data.
         security: None: nobody but the owner.
+        metrics: whoever may connect to it may ask how it is: names and sizes of buckets too.
         network_policies: who may connect to it.
     """
 
@@ -60,4 +61,5 @@ class MinioValues(DataValues):
     resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")
     storage: Storage = Storage(size="8Gi")
     security: Security | None = None
+    metrics: bool = False
     network_policies: StorePolicies = StorePolicies()

@@ -102,6 +102,17 @@ def _ours(port: int, namespace: str | None, **labels: str) -> Egress:
     return Egress(pods=Pods(namespace=namespace, labels={**OUR_LABEL, **own}), ports=(port,))
 
 
+def driver_metrics(namespace: str | None = None) -> Egress:
+    """Return the port at which drivers tell what they do."""
+    labels = {**OUR_LABEL, "app.kubernetes.io/name": "streaming-pipeline", "spark-role": "driver"}
+    return Egress(pods=Pods(namespace=namespace, labels=labels), ports=(9404,))
+
+
+def operator_metrics(namespace: str | None = None) -> Egress:
+    """Return that of our Spark operator."""
+    return _ours(8080, namespace, name="spark-operator")
+
+
 API_SERVER: Final = Egress(addresses=ANYWHERE, ports=(443, 6443))
 
 
@@ -148,9 +159,31 @@ class OperatorPolicies(NamePolicies):
 
     Attributes:
         api_server: where that of Kubernetes is.
+        watchers: who may ask for its metrics, where it serves any.
     """
 
     api_server: Egress = API_SERVER
+    watchers: tuple[Pods, ...] = ()
+
+
+class WatchPolicies(NamePolicies):
+    """Of what watches.
+
+    Attributes:
+        clients: who may ask Prometheus and Alertmanager.
+        api_server: where that of Kubernetes is, which tells Prometheus of pods.
+        drivers: whose metrics are asked for; the default is what any release of ours has.
+        operator: likewise; None: it is not asked.
+        object_store: likewise.
+        receivers: where Alertmanager sends alerts.
+    """
+
+    clients: tuple[Pods, ...] = ()
+    api_server: Egress = API_SERVER
+    drivers: Egress = driver_metrics()
+    operator: Egress | None = None
+    object_store: Egress | None = None
+    receivers: tuple[Egress, ...] = ()
 
 
 class HistoryPolicies(NamePolicies):

@@ -20,6 +20,7 @@ class SparkOperatorValues(ServerValues):
         ui_service: make a Service for every Spark UI.
         workers: SparkApplications that are looked after at a time.
         log_level: of the operator.
+        metrics_port: it serves Prometheus metrics there; 0: nowhere.
         resources: spark-submit, a JVM of some seconds per submission, runs in the operator's container.
         network_policies: where it may connect to.
     """
@@ -30,6 +31,7 @@ class SparkOperatorValues(ServerValues):
     ui_service: bool = True
     workers: Annotated[int, Field(ge=1, le=50)] = 4
     log_level: Literal["debug", "info", "error"] = "info"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 0
     resources: Resources = Resources(cpu_request="100m", memory_request="128Mi", memory_limit="768Mi")
     network_policies: OperatorPolicies = OperatorPolicies()
 

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import count
 from typing import Any, Final
 
-from infra.components import history_server, kafka, network, object_store, result_store, spark_operator
+from infra.components import history_server, kafka, monitoring, network, object_store, result_store, spark_operator
 from infra.components import streaming_pipeline as pipeline_component
 from infra.components.namespaces import names
 from infra.settings import Settings
@@ -38,6 +38,12 @@ LAPTOP, TEAM, SECURED = "laptop", "team", "secured"
 # With everything that a setting opens, but for the ways in from outside.
 _TEAM: Final[dict[str, Any]] = {
     "profile": "production",
+    "images": {"monitoring": "effectively-once-monitoring:0123456789ab"},
+    "monitoring": {
+        "enabled": True,
+        "clients": [GATEWAYS],
+        "receivers": [{"namespace": PAYMENTS, "ports": [8080]}],
+    },
     "network_policies": {"api_server": [f"{API_IP}/32"]},
     "kafka": {"clients": [GATEWAYS]},
     "object_store": {"clients": [GATEWAYS]},
@@ -56,7 +62,10 @@ _TEAM: Final[dict[str, Any]] = {
 WANTED: Final = {
     LAPTOP: settings(profile="ci", pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}}),
     TEAM: settings(**_TEAM),
-    SECURED: settings(**_TEAM, security={"kafka": True, "spark": True, "object_store": True, "result_store": True}),
+    SECURED: settings(
+        **_TEAM | {"monitoring": {"enabled": True, "operator_objects": True, "clients": [GATEWAYS]}},
+        security={"kafka": True, "spark": True, "object_store": True, "result_store": True},
+    ),
 }
 
 
@@ -93,6 +102,7 @@ def releases(wanted: Settings) -> Iterator[tuple[str, str, str, Values]]:
         ("postgres", "postgres", platform, result_store.values(wanted)),
         ("spark-operator", "spark-operator", wanted.operator_namespace, spark_operator.values(wanted)),
         ("history-server", "history-server", platform, history_server.values(wanted)),
+        ("monitoring", "monitoring", platform, monitoring.values(wanted)),
     ):
         if values is not None:
             yield release, chart, namespace, values
@@ -159,6 +169,10 @@ def _marks(wanted: Settings) -> Iterator[str]:
         (wanted.object_store.clients, flows.OBJECT_CLIENTS),
         (wanted.result_store.clients, flows.RESULT_CLIENTS),
         (wanted.network_policies.api_server, flows.VIEWERS),
+        (wanted.monitoring.enabled and not wanted.monitoring.operator_objects, flows.MONITORED),
+        (wanted.monitoring.operator_objects, flows.MONITORED_BY_OTHERS),
+        (wanted.monitoring.clients and not wanted.monitoring.operator_objects, flows.WATCH_CLIENTS),
+        (wanted.monitoring.receivers, flows.RECEIVERS),
     ):
         if holds:
             yield mark
@@ -183,6 +197,7 @@ def _pod(namespace: str, labels: dict[str, str], ip: str) -> Endpoint:
     part = labels.get("spark-role") or labels.get(COMPONENT)
     kinds = {"create": flows.CREATE, "service": flows.SERVICE, "controller": flows.CONTROLLER}
     kinds |= {"grant": flows.KAFKA_GRANT, "backup": flows.BACKUP}
+    kinds |= {"prometheus": flows.PROMETHEUS, "alertmanager": flows.ALERTMANAGER}
     kind = {"driver": flows.DRIVER, "executor": flows.EXECUTOR, **kinds}.get(part or "") or KINDS[labels[NAME]]
     return Endpoint(kind, ip, namespace, labels, labels.get("effectively-once/pipeline", "platform"))
 

@@ -14,7 +14,7 @@ from tests.charts.policies import EGRESS, INGRESS, Asked, Endpoint, Object, isol
 
 PORTS: Final = (
     *(22, 80, 443, 4040, 5432, 6443, 7078, 7079, 7080, 8080, 8081),
-    *(9000, 9001, 9092, 9093, 9094, 9095, 9404, 10250, 18080),
+    *(9000, 9001, 9090, 9092, 9093, 9094, 9095, 9404, 10250, 18080),
 )
 ASKED: Final[list[Asked]] = [*((port, "TCP") for port in (*PORTS, 53)), *((port, "UDP") for port in (53, 443, 9092))]
 

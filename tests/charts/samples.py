@@ -13,6 +13,9 @@ from infra.values.kafka import Security as KafkaSecurity
 from infra.values.minio import External as MinioExternal
 from infra.values.minio import Folder, MinioValues
 from infra.values.minio import Security as MinioSecurity
+from infra.values.monitoring import Alertmanager, MonitoringValues
+from infra.values.network import Pods, WatchPolicies, operator_metrics
+from infra.values.network import object_store as store_metrics
 from infra.values.postgres import PostgresValues
 from infra.values.postgres import Security as PostgresSecurity
 from infra.values.spark_operator import SparkOperatorValues
@@ -108,6 +111,22 @@ EACH: dict[str, tuple[str, Values]] = {
             bucket="logs",
             external=Exposure(
                 by="Ingress", host="history.example", port=443, node_port=30180, tls_secret="history-tls"
+            ),
+        ),
+    ),
+    "monitoring": ("monitoring", MonitoringValues(**COMMON, pipelines="pipelines")),
+    "monitoring-all": (
+        "monitoring",
+        MonitoringValues(
+            **COMMON,
+            pipelines="pipelines",
+            operator="more",
+            object_store="minio.platform.svc:9000",
+            monitors=True,
+            runbooks="https://docs.example/",
+            alertmanager=Alertmanager(config_secret="alerts"),
+            network_policies=WatchPolicies(
+                clients=(Pods(namespace="grafana"),), operator=operator_metrics(), object_store=store_metrics()
             ),
         ),
     ),

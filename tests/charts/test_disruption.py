@@ -83,7 +83,7 @@ def test_operators_of_which_one_leads_are_apart_as_far_as_there_are_nodes() -> N
     assert "topologySpreadConstraints" not in alone
 
 
-@pytest.mark.parametrize("chart", [*SINGLE, "spark-operator"])
+@pytest.mark.parametrize("chart", [*SINGLE, "spark-operator", "monitoring"])
 def test_servers_have_their_class_where_one_is_named(chart: str) -> None:
     values = dict(samples.EACH.values())[chart]
     for name in ("servers.team", None):

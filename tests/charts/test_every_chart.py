@@ -67,7 +67,8 @@ def test_selectors_find_their_pods(chart: str, values: Values) -> None:
     pods += [{**labels, "statefulset.kubernetes.io/pod-name": f"kafka-{n}"} for labels in pods for n in range(3)]
     for one in objects:
         selector = one.get("spec", {}).get("selector")
-        if selector:
+        # A PodMonitor selects pods of other releases.
+        if selector and one["kind"] != "PodMonitor":
             wanted = selector.get("matchLabels", selector)
             assert any(wanted.items() <= labels.items() for labels in pods), one["metadata"]["name"]
 
@@ -104,10 +105,11 @@ def test_pods_are_confined(chart: str, values: Values) -> None:
 
 @EACH
 def test_only_those_with_rights_have_a_token(chart: str, values: Values) -> None:
-    """The operator and drivers speak to Kubernetes; nobody else gets a token."""
+    """The operator, drivers and Prometheus speak to Kubernetes; nobody else gets a token."""
     with_token = {name for name, pod in rendered(chart, values).pods() if pod["automountServiceAccountToken"]}
     expected = {
         "spark-operator": {"Deployment/spark-operator"},
+        "monitoring": {"StatefulSet/prometheus"},
         "streaming-pipeline": {"SparkApplication/user-counts/driver"},
     }
     assert with_token == expected.get(chart, set())

@@ -15,8 +15,10 @@ from tests.charts.policy_mutants import mutants
 SAME = {
     "history-server without egress.1.to.0.namespaceSelector",
     "minio without ingress.0.from.1.namespaceSelector",
+    "minio without ingress.0.from.3.namespaceSelector",
+    "prometheus without egress.4.to.0.namespaceSelector",
 }
-"""A rule without a namespace means the policy's own, and these two pods are in one."""
+"""A rule without a namespace means the policy's own, and these pods are in one."""
 
 
 def survivors(there: Deployment, policies: list[Object]) -> Iterator[str]:

@@ -19,9 +19,12 @@ EXTERNAL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("profile", ["laptop", "brokers", "production"])
-def test_each_stateful_set_has_one_binding_that_finds_it_and_its_budget(profile: str) -> None:
-    wanted = settings(profile=profile)
+WATCHED: dict[str, Any] = {"monitoring": {"enabled": True}, "images": {"monitoring": "effectively-once-monitoring:1"}}
+
+
+@pytest.mark.parametrize("given", [*({"profile": name} for name in ("laptop", "brokers", "production")), WATCHED])
+def test_each_stateful_set_has_one_binding_that_finds_it_and_its_budget(given: dict[str, Any]) -> None:
+    wanted = settings(**given)
     objects: list[Object] = []
     for release, chart, namespace, values in releases(wanted):
         for one in render(chart, values.to_helm(), release, namespace):
@@ -50,16 +53,16 @@ def test_each_stateful_set_has_one_binding_that_finds_it_and_its_budget(profile:
 
 def test_it_comes_into_force_when_the_sets_are_there(tmp_path: Path) -> None:
     """Before, it might miss a budget that was made a moment ago."""
-    engine = deploy(settings(profile="production"), crds(tmp_path)).engine
+    engine = deploy(settings(profile="production", **WATCHED), crds(tmp_path)).engine
     made = engine.of("ValidatingAdmissionPolicy")["effectively-once-data-plane"]
     bound = [
         one
         for one in engine.of("ValidatingAdmissionPolicyBinding").values()
         if one.inputs["spec"]["policyName"] == made.name
     ]
-    assert len(bound) == 4
+    assert len(bound) == 5
     for one in (made, *bound):
-        assert {"kafka", "minio", "postgres"} <= engine.below(one)
+        assert {"kafka", "minio", "postgres", "monitoring"} <= engine.below(one)
 
 
 def test_servers_of_others_are_none_of_its_business(tmp_path: Path) -> None:

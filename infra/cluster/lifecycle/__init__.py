@@ -22,6 +22,7 @@ from infra.cluster.record import Record, decide
 from infra.cluster.state import StateDirectory, link_programs, state_directory, write_launcher
 from infra.console import Console
 from infra.images.builder import Builder, write_references
+from infra.images.catalogue import MONITORING
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.crds import resource_definitions
 from infra.toolchain.go_tools import machine_arch
@@ -31,6 +32,8 @@ from infra.toolchain.programs import DEPLOYING, EVERY, find_programs
 NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
 BROKERS = {"brokers": 3}
 """Of profiles that have more than one."""
+WATCHED: frozenset[str] = frozenset()
+"""Profiles with Prometheus and Alertmanager, whose image is built for them alone."""
 
 
 def require_cluster(profile: str) -> None:
@@ -66,7 +69,7 @@ class Lifecycle:
         self.tools()
         engine = engines.ensure(self.state, self.console)
         needs.require_room(engine, self.state)
-        builder = Builder(engine, self.cache, toolchain, self.console)
+        builder = Builder(engine, self.cache, toolchain, self.console, monitoring=profile in WATCHED)
         references = self.images(builder)
         kind = self.kind(engine)
         self._cluster(kind, builder, NODES[profile], BROKERS.get(profile, 1))
@@ -104,16 +107,20 @@ class Lifecycle:
         write_references(path, references)
         return references
 
-    def show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
-        """Build the images, with a prefix to `push` to push them, and print their sizes. Raises BusyError as `up`."""
-        with exclusive(self.state, "make images"):
-            self._show_images(toolchain, push, arch)
+    def show_images(self, toolchain: Toolchain, push: str, arch: str, *, monitoring: bool = False) -> None:
+        """Build the images, with that of what watches if asked to, and print their sizes. Raises BusyError as `up`.
 
-    def _show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
+        With a prefix to `push` they are pushed.
+        """
+        with exclusive(self.state, "make images"):
+            self._show_images(toolchain, push, arch, monitoring)
+
+    def _show_images(self, toolchain: Toolchain, push: str, arch: str, monitoring: bool) -> None:
         self.tools(DEPLOYING)
         engine = engines.ensure(self.state, self.console)
         prefix = push if not push or push.endswith("/") else f"{push}/"
-        builder = Builder(engine, self.cache, toolchain, self.console, prefix, arch or machine_arch())
+        arch = arch or machine_arch()
+        builder = Builder(engine, self.cache, toolchain, self.console, prefix, arch, monitoring)
         references = self.images(builder, push=bool(push))
         for name, size in builder.sizes(references).items():
             self.console.say(f"  {size / 2**20:6.0f} MiB  {references[name]}")
@@ -130,7 +137,8 @@ class Lifecycle:
         with exclusive(self.state, "make sbom"):
             self.state.make()
             engine = engines.ensure(self.state, self.console)
-            builder = Builder(engine, self.cache, toolchain, self.console, arch=arch or machine_arch())
+            arch, watch = arch or machine_arch(), image == MONITORING
+            builder = Builder(engine, self.cache, toolchain, self.console, arch=arch, monitoring=watch)
             for path, parts in sbom.write_sboms(builder, image, CHECKOUT / sbom.FOLDER):
                 self.console.say(f"  {parts:6} parts  {path}")
 

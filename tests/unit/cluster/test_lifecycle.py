@@ -189,7 +189,7 @@ def test_up_goes_through_its_steps_with_one_builder(
     did = kind.done.append
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
     one = iter([SimpleNamespace(build_all=lambda: {"spark": "spark:1"}, node=lambda: "node:1", toolchain=toolchain)])
-    monkeypatch.setattr(lifecycle, "Builder", lambda *_: next(one))
+    monkeypatch.setattr(lifecycle, "Builder", lambda *_, **__: next(one))
     monkeypatch.setattr(Lifecycle, "tools", lambda _: did("tools"))
     monkeypatch.setattr(Lifecycle, "kind", lambda *_: kind)
     monkeypatch.setattr(engines, "ensure", lambda *_: machine)

@@ -77,7 +77,8 @@ def every(deployed: list[Image], cache: Cache, tmp_path: Path) -> list[Image]:
     (tmp_path / "node-images-1" / "images.tar").touch()
     node = catalogue.node(cache, "amd64", tmp_path / "node-images-1" / "images.tar", "base:1")
     wheels.keep(cache, wheel(tmp_path))
-    return [*deployed, *catalogue.jobs(cache), *catalogue.control_plane(cache, "amd64"), node]
+    watch = catalogue.monitoring(cache, "amd64")
+    return [*deployed, watch, *catalogue.jobs(cache), *catalogue.control_plane(cache, "amd64"), node]
 
 
 def _dockerfile(image: Image) -> str:
@@ -109,6 +110,12 @@ def test_parents_come_before_their_children_and_names_are_given_once(every: list
         seen.append(image.name)
     assert len(seen) == len(set(seen))
     assert set(PUBLISHED) <= set(seen)
+
+
+def test_what_watches_is_built_where_it_is_asked_for_alone(deployed: list[Image]) -> None:
+    """Prometheus takes minutes."""
+    assert catalogue.MONITORING in PUBLISHED
+    assert catalogue.MONITORING not in {image.name for image in deployed}
 
 
 def test_everything_that_a_dockerfile_copies_is_in_its_context(every: list[Image]) -> None:

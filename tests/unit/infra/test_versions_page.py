@@ -30,6 +30,8 @@ STATED = {
     "Spark operator": versions.SPARK_OPERATOR,
     "Pulumi": versions.PULUMI,
     "Pulumi's Kubernetes provider": versions.PULUMI_KUBERNETES,
+    "Prometheus": versions.PROMETHEUS,
+    "Alertmanager": versions.ALERTMANAGER,
     "Helm, for tests of charts": versions.HELM,
 }
 

@@ -55,6 +55,8 @@ def test_what_a_shard_publishes_does_not_depend_on_how_its_rows_arrive(
     ]
     assert told["read"] == told["accepted"] + told["late"] + told["malformed"] + told["duplicate"] == len(rows)
     assert (told["accepted"], told["late"]) == (len(winners), sum(row["reason"] == "late" for row in rows))
+    letters = [json.loads(value) for _, value in place.published[DEAD_LETTER, 0]]
+    assert told["letters"] == dict(Counter(letter["reason"] for letter in letters))
 
 
 @settings(max_examples=60)
@@ -197,6 +199,7 @@ def test_a_sum_beyond_64_bits_is_a_dead_letter_of_the_epoch_that_closes_its_wind
     for _ in range(2):
         more, told = place.dedup(table([{"reason": "bad"}]), number=1, named=named, **CLOSING)
         assert (told["accepted"], told["malformed"]) == (0, 1)
+        assert told["letters"] == {"bad": 1, "sum_too_large": 1}
         record, result = (json.loads(value) for _, value in place.published[DEAD_LETTER, 0])
         assert (record["reason"], record["source"]) == ("bad", ["t", 0, 0])
         exact = {"user": "ann", "window_start_ms": 0, "n": "2", "sum": str(2 * MOST), "least": str(MOST)}

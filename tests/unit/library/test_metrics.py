@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 
 from effectively_once.driver.metrics import OUTCOMES, VARIABLE, Metrics
+from effectively_once.epoch.letter_reasons import MOST, OTHER
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.clock import Clock
 from effectively_once.ledger.epoch_record import Counts
@@ -36,6 +37,25 @@ def test_an_epoch_is_counted_by_outcome_and_step() -> None:
     assert _sample(metrics, "watermark_seconds") == record.watermark_ms / 1000  # type: ignore[operator]
 
 
+def test_dead_letters_are_counted_by_reason_and_a_driver_tells_so_many_reasons_at_most() -> None:
+    metrics, record = Metrics("uc"), record_of(declaration(4))
+    metrics.count_epoch(record, MS, {"late": 3, "bad_time": 1}, repeat=False)
+    metrics.count_epoch(record, MS, {"late": 2}, repeat=False)
+    assert [_sample(metrics, "dead_letters_total", reason=name) for name in ("late", "bad_time")] == [5, 1]
+    for number in range(MOST):
+        metrics.count_epoch(record, MS, {f"n{number}": 1}, repeat=False)
+    assert _sample(metrics, "dead_letters_total", reason=OTHER) == 2
+    (family,) = [one for one in metrics.registry.collect() if one.name == "effectively_once_dead_letters"]
+    assert len([one for one in family.samples if one.name.endswith("_total")]) == MOST + 1
+
+
+def test_a_driver_has_a_generation_once_it_took_the_chain_over() -> None:
+    metrics = Metrics("uc")
+    assert _sample(metrics, "generation") is None, "0 would be a generation that fell"
+    metrics.show_generation(3)
+    assert _sample(metrics, "generation") == 3
+
+
 def test_who_is_left_behind_is_counted_until_nobody_is() -> None:
     metrics = Metrics("uc")
     lags = Clock(shown={"events": {"0": 40, "1": 900}}, sources={"gate": 50, "near": 350}, forced_ms=300)
@@ -60,7 +80,7 @@ def test_they_are_served_where_the_environment_says() -> None:
     metrics = Metrics("uc")
     assert metrics.serve({}) is None
     port = metrics.serve({VARIABLE: "0"})
-    metrics.show_input(0.5, None, 7)
+    metrics.show_input(0.5, None)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         assert 'effectively_once_input_retention_seconds{pipeline="uc"} -1.0' in answer.read().decode()
 

@@ -15,7 +15,7 @@ from effectively_once.driver.batches import Batches
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.declarations import Declarations
 from effectively_once.driver.driver import Driver
-from effectively_once.driver.epoch_job import EpochJob
+from effectively_once.driver.epoch_job import EpochJob, Outcome
 from effectively_once.driver.held_chain import HeldChain
 from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.lineage import lineage_of
@@ -78,7 +78,7 @@ class MemoryDriver(Driver):
         told: pa.Table = self._inner.attempt(declaration, *frame[TOPIC]["0"])
         summary, generation = Summary.of(told), self.head.generation
         summary.publish_files(self.pipeline, told, declaration, generation, self.of.manifests)
-        return summary.record(declaration, generation, self.pipeline, 2), summary.repeated
+        return Outcome(summary.record(declaration, generation, self.pipeline, 2), summary.repeated, summary.letters)
 
     def recover(self) -> None:
         """What `start` does before its query."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -128,9 +129,11 @@ def test_who_has_read_everything_has_all_of_it_left_and_asks_nobody() -> None:
 class Source:
     """A topic as it answers."""
 
+    topic = "events"
+
     def __init__(self, retention_ms: int = 400, earliest: int = 10) -> None:
         self.retention_ms, self.earliest, self.asked = retention_ms, earliest, 0
-        self.away = False
+        self.away, self.end, self.degraded = False, 100, 0
 
     def topic_settings(self) -> dict[str, str]:
         return {"retention.ms": str(self.retention_ms)}
@@ -142,11 +145,14 @@ class Source:
         return {"0": self.earliest}
 
     def last_offsets(self) -> dict[str, int]:
-        return {"0": 100}
+        return {"0": self.end}
+
+    def count_degraded(self) -> int:
+        return self.degraded
 
     def committed_ends(self, partitions: Iterable[str]) -> dict[str, int]:
         """Of the last ten a transaction is open."""
-        return dict.fromkeys(partitions, 90)
+        return dict.fromkeys(partitions, self.end - 10)
 
     def offsets_since(self, time_ms: int) -> dict[str, int]:
         """One record a ms: that of offset n came at n; nothing is younger than offset 99."""
@@ -181,6 +187,38 @@ def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_re
     assert looked(Source(80), at) == (share, 0.08)
 
 
+def test_a_look_tells_what_is_unread_since_when_and_whether_a_copy_is_missing() -> None:
+    source, metrics, now = Source(earliest=0), Metrics("uc"), 40_000.0
+    at = {"0": 80}
+    given: Any = source
+    watch = InputWatch(given, metrics, lambda: at, clock=lambda: now)
+
+    def tell() -> list[float | None]:
+        by_partition = {"pipeline": "uc", "topic": "events", "partition": "0"}
+        labels = {"input_unread_offsets": by_partition, "input_unread_seconds": by_partition}
+        names = (*labels, "input_degraded_partitions")
+        return [
+            metrics.registry.get_sample_value(f"effectively_once_{name}", labels.get(name, {"pipeline": "uc"}))
+            for name in names
+        ]
+
+    def seen_at() -> float | None:
+        return metrics.registry.get_sample_value("effectively_once_input_seen_timestamp_seconds", {"pipeline": "uc"})
+
+    assert seen_at() == 0
+    # Of the topic it is known by then that offset 80 came at 80 ms, and 90 has not come: asked 30 and 60 s back.
+    watch.look()
+    assert tell() == [10, pytest.approx(30, abs=3), 0]
+    assert seen_at() == pytest.approx(time.time(), abs=60)
+    now, source.end, at, source.degraded = 70_000.0, 160, {"0": 120}, 2
+    watch.look()
+    assert tell() == [30, 15, 2]
+    now, at, source.away = 100_000.0, {"0": 150}, True
+    with pytest.raises(UnreachableError):
+        watch.look()
+    assert tell() == [30, 15, 2], "a broker that is away leaves what it said before"
+
+
 def test_without_a_retention_only_what_is_lost_is_told() -> None:
     assert looked(Source(-1), {"0": 15}) == (1, -1)
     assert looked(Source(-1), {"0": 9}) == (0, -1)
@@ -189,16 +227,17 @@ def test_without_a_retention_only_what_is_lost_is_told() -> None:
 @pytest.mark.parametrize(("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80), ({}, 80)])
 def test_unread_is_what_can_be_read_and_no_epoch_covers(at: dict[str, int], unread: int) -> None:
     """Neither what expired, nor what an open transaction holds back."""
-    metrics = Metrics("uc")
+    metrics, labels = Metrics("uc"), {"pipeline": "uc", "topic": "events", "partition": "0"}
     given: Any = Source()
     InputWatch(given, metrics, lambda: at, clock=lambda: 110).look()
-    assert metrics.registry.get_sample_value("effectively_once_input_unread_offsets", {"pipeline": "uc"}) == unread
+    assert metrics.registry.get_sample_value("effectively_once_input_unread_offsets", labels) == unread
 
 
-def test_unread_is_counted_over_all_partitions_also_of_one_that_came_later() -> None:
+def test_unread_is_listed_for_all_partitions_also_of_one_that_came_later() -> None:
     ends = {"0": 10, "1": 4, "2": 7}
-    assert retained.count_unread({"0": 10, "1": 1}, {"0": 0, "1": 2, "2": 5}, ends) == 0 + 2 + 2
-    assert retained.count_unread({"0": 12, "1": 4, "2": 7}, {}, ends) == 0
+    listed = retained.list_unread({"0": 10, "1": 1}, {"0": 0, "1": 2, "2": 5}, ends)
+    assert listed == {"0": (10, 10), "1": (2, 4), "2": (5, 7)}
+    assert retained.list_unread({"0": 12, "1": 4, "2": 7}, {}, ends) == {"0": (12, 12), "1": (4, 4), "2": (7, 7)}
 
 
 def test_a_broker_that_is_away_does_not_end_the_watch_and_a_driver_that_stops_does() -> None:

@@ -106,6 +106,7 @@ def test_rows_are_shown_by_the_last_step_when_all_operators_have_run() -> None:
     ]
     assert [json.loads(value)["user"] for _, value in place.published["per_user", 0]] == ["ann"]
     assert set(note["sinks"]) | set(note["files"]) == {"accepted", "archive", DEAD_LETTER, "per_user"}
+    assert note["letters"] == {}, "the first step has counted those of records"
 
 
 def test_the_mark_of_every_sink_moves_with_an_epoch_of_nothing() -> None:
@@ -152,6 +153,7 @@ def test_a_result_that_no_sink_could_hold_is_a_dead_letter(
     assert found.startswith(what)
     (letter,) = letters(place)
     assert (letter["id"], letter["source"]) == (None, [f"{place.name}.per_user", 0, 0])
+    assert note["letters"] == {"bad_result": 1}
     if pipeline is TO_TOPIC:
         assert [key for key, _ in place.published["per_user", 0]] == [b"bob", b"cid"]
     elif pipeline is TO_TABLE:

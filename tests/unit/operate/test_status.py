@@ -62,6 +62,14 @@ def test_everything_ready_is_one_green_row_a_component() -> None:
     assert found["kafka"].since == datetime(2026, 11, 20, 19, 50, tzinfo=UTC)
 
 
+def test_what_watches_is_a_row_where_it_was_deployed() -> None:
+    cluster = Cluster().ready()
+    assert _rows(cluster, monitoring=True)["monitoring"].state.startswith("there is no such workload")
+    cluster._workload("statefulsets", PLATFORM, "monitoring", "prometheus-0")
+    assert _rows(cluster, monitoring=True)["monitoring"].ready
+    assert "monitoring" not in _rows(cluster)
+
+
 def _kafka(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
     return pod("kafka-0", PLATFORM, component("kafka"), *containers, **status)
 

@@ -21,6 +21,8 @@ MAIN = {
     "local-path-provisioner": ("github.com/rancher/local-path-provisioner", f"v{versions.LOCAL_PATH_PROVISIONER}"),
     "spark-operator": ("github.com/kubeflow/spark-operator/v2", f"v{versions.SPARK_OPERATOR}"),
     "helm": ("helm.sh/helm/v4", f"v{versions.HELM}"),
+    "prometheus": ("github.com/prometheus/prometheus", {"3.16.0": "v0.316.0"}[versions.PROMETHEUS]),
+    "alertmanager": ("github.com/prometheus/alertmanager", f"v{versions.ALERTMANAGER}"),
     "pulumi": ("github.com/pulumi/pulumi/pkg/v3", f"v{versions.PULUMI}"),
     "pulumi-kubernetes": (
         "github.com/pulumi/pulumi-kubernetes/provider/v4",
@@ -92,6 +94,8 @@ def test_no_wrapper_replaces_a_module_with_a_folder_of_one_machine() -> None:
         (go_tools.PULUMI_TOOL, f"/version.Version=v{versions.PULUMI}"),
         (go_tools.PULUMI_KUBERNETES_TOOL, f"/version.Version=v{versions.PULUMI_KUBERNETES}"),
         (go_tools.KUBERNETES_TOOL, f".gitVersion=v{versions.KUBERNETES}"),
+        (go_tools.PROMETHEUS_TOOL, f"/version.Version={versions.PROMETHEUS}"),
+        (go_tools.ALERTMANAGER_TOOL, f"/version.Version={versions.ALERTMANAGER}"),
     ],
     ids=lambda one: getattr(one, "name", ""),
 )

@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 from effectively_once import points
 from effectively_once.driver import control, stateful_plan
 from effectively_once.driver.batches import Batches
+from effectively_once.driver.certificate_watch import CertificateWatch
 from effectively_once.driver.declarations import Declarations
 from effectively_once.driver.epoch_job import EpochJob
 from effectively_once.driver.held_chain import HeldChain
@@ -100,6 +101,7 @@ class Driver:
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
         preflight.find_tried()
         self.chain.take_over(self.job.bound, accept, of_sinks)
+        self.metrics.show_generation(self.head.generation)
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
         points.reach("taken_over")
@@ -122,6 +124,7 @@ class Driver:
             # What follows it may be lost, where the declared epoch was not.
             retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
         InputWatch(self.source, self.metrics, self._reached_offsets).start(self.stopping)
+        CertificateWatch.of(self.settings, self.metrics).start(self.stopping)
         if self._watch is not None:
             self._watch.start(self.stopping)
         if self.pipeline.stateful is None:

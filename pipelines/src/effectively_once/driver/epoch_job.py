@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -24,6 +25,22 @@ from effectively_once.state import windows
 from effectively_once.state.lateness import Windows
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an attempt.
+
+    Attributes:
+        record: of the epoch.
+        repeated: some of it had been published before.
+        letters: dead letters by the first word of their reason; no part of the chain.
+
+    """
+
+    record: EpochRecord
+    repeated: bool
+    letters: Mapping[str, int] = field(default_factory=dict)
+
+
 class EpochJob:
     """Runs the epochs of one driver, an attempt at a time.
 
@@ -37,8 +54,8 @@ class EpochJob:
         self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
         self.plan: StatefulPlan | None = None
 
-    def attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> tuple[EpochRecord, bool]:
-        """One run of an epoch's job, and the totals after it; whether some of it had been published before."""
+    def attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> Outcome:
+        """One run of an epoch's job, and the totals after it."""
         pipeline, shards = self.pipeline, self.settings.shards
         measure_batches(frame.sparkSession, measured=measured)
         named = self.chain.live.list_named()
@@ -58,7 +75,7 @@ class EpochJob:
             )
         return self._conclude(declaration, steps.toArrow())
 
-    def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> tuple[EpochRecord, bool]:
+    def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> Outcome:
         """Run the batch of Spark once: first step, the author's operators, results published (`attempt`)."""
         pipeline, pinned, shards = self.pipeline, task.declaration, self.settings.shards
         assert pipeline.stateful is not None  # noqa: S101 - there is a plan
@@ -73,14 +90,15 @@ class EpochJob:
         plan.refuse_dropped(pinned.epoch)
         return self._conclude(pinned, found, plan.notes(pinned.epoch))
 
-    def _conclude(self, pinned: Declaration, found: pa.Table, beside: Beside = ((), ())) -> tuple[EpochRecord, bool]:
+    def _conclude(self, pinned: Declaration, found: pa.Table, beside: Beside = ((), ())) -> Outcome:
         """What its tasks told, by rows and beside them; files are made visible here, for all shards at once."""
         pipeline, generation = self.pipeline, self.chain.head.generation
         points.reach("job_done", epoch=pinned.epoch)
         summary = Summary.of(found, beside)
         summary.require_every_offset(pinned, dense=self.settings.dense_offsets)
         summary.publish_files(pipeline, found, pinned, generation, self._files)
-        return summary.record(pinned, generation, pipeline, self.settings.shards), summary.repeated
+        record = summary.record(pinned, generation, pipeline, self.settings.shards)
+        return Outcome(record, summary.repeated, summary.letters)
 
     def _files(self, name: str) -> StagedSink:
         return open_staged(self.job, self.chain.store, name)

@@ -1,4 +1,4 @@
-"""Looks at what the chain has not covered, whatever the driver is at: how much, and how near the topic's retention."""
+"""Looks at the input, whatever the driver is at: what is unread, how old that is, how near the retention is to it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Callable
 import structlog
 
 from effectively_once.driver.metrics import Metrics
+from effectively_once.driver.past_ends import PastEnds
 from effectively_once.errors import PipelineError
 from effectively_once.sources.kafka import RETENTION_MS, KafkaSource
-from effectively_once.sources.retained import Partitions, count_unread, share_left
+from effectively_once.sources.retained import Partitions, Spans, list_unread, share_left
 
 EVERY_S = 30.0
 
@@ -38,6 +39,8 @@ class InputWatch:
     ) -> None:
         self._source, self._metrics, self._at, self._clock = source, metrics, at, clock
         self._retention_ms: int | None = None
+        self._past = PastEnds()
+        self._looked_back = False
 
     def start(self, stopping: threading.Event) -> None:
         """Look in a thread of its own until `stopping` is set: a broker that is away must not keep anybody else."""
@@ -55,8 +58,18 @@ class InputWatch:
             return self._source.offsets_since(int(self._clock() - share * retention_ms))
 
         share = 0.0 if lost else 1.0 if retention_ms < 0 else share_left(at, last, younger)
-        unread = count_unread(at, first, self._source.committed_ends(last))
-        self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000, unread)
+        self._show_unread(list_unread(at, first, self._source.committed_ends(last)))
+        self._metrics.show_input(share, None if retention_ms < 0 else retention_ms / 1000)
+
+    def _show_unread(self, spans: Spans) -> None:
+        at, ends = ({partition: span[side] for partition, span in spans.items()} for side in (0, 1))
+        self._past.note(self._clock(), ends)
+        if not self._looked_back:
+            self._past.look_back(at, lambda time_ms: self._source.offsets_since(int(time_ms)))
+            self._looked_back = True
+        self._past.forget(at)
+        unread = {p: (end - start, self._past.find_age_s(p, start)) for p, (start, end) in spans.items()}
+        self._metrics.show_unread(self._source.topic, unread, self._source.count_degraded())
 
     def _run(self, stopping: threading.Event) -> None:
         while True:

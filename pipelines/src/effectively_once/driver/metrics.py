@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from effectively_once.driver.clock import find_left_behind
+from effectively_once.epoch.letter_reasons import limit
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.epoch_record import EpochRecord
 
@@ -41,19 +42,34 @@ class Metrics:
             registry=self.registry,
         )
         self._epoch = self._gauge("last_epoch", "Number of the last published epoch.")
-        self._generation = self._gauge("generation", "Of this driver; it rises with every driver that takes over.")
-        self._warnings = Gauge(
-            f"{PREFIX}start_warning",
-            "1 where this driver's start warned of the broker's settings.",
-            ["pipeline", "warning"],
-            registry=self.registry,
+        self._generation = self._labelled(
+            "generation", "Of this driver, once it took the chain over; each driver that takes over has a higher one."
+        )
+        self._letters = self._counter(
+            "dead_letters", "Dead letters of published epochs, by the first word of their reason.", "reason"
+        )
+        self._words: set[str] = set()
+        self._warnings = self._labelled(
+            "start_warning", "1 where this driver's start warned of the broker's settings.", "warning"
         )
         self._held = self._gauge(
             "input_retention_left_ratio",
             "Share of the retention that the oldest unread record has left: 1, at most 0.75, 0.5, 0.25; 0: lost.",
         )
         self._retention = self._gauge("input_retention_seconds", "How long the input topic is kept; -1: for ever.")
-        self._unread = self._gauge("input_unread_offsets", "Offsets of committed input that no epoch covers.")
+        self._seen_at = self._gauge("input_seen_timestamp_seconds", "When the broker last said how the input is.")
+        self._degraded = self._gauge(
+            "input_degraded_partitions", "Partitions of the input with a copy that is not in sync, or without a leader."
+        )
+        self._unread = self._labelled(
+            "input_unread_offsets", "Offsets of committed input that no epoch covers.", "topic", "partition"
+        )
+        self._unread_s = self._labelled(
+            "input_unread_seconds", "Age of the oldest of these; 0: there is none.", "topic", "partition"
+        )
+        self._certificates = self._labelled(
+            "certificate_expiry_timestamp_seconds", "When the certificate ends that a server shows.", "server"
+        )
         self._alive = self._gauge(
             "alive_timestamp_seconds", "When a trigger of the query was last seen to have ended; 0: none has."
         )
@@ -68,11 +84,22 @@ class Metrics:
         self._behind = self._gauge("left_behind", "Partitions and sources for which too much was held to wait.")
         self._published_at = self._gauge("published_timestamp_seconds", "When the last epoch was published.")
 
+        for outcome in OUTCOMES:
+            # A rate needs a zero to begin with.
+            self._rows.labels(pipeline, outcome)
+
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
         return Counter(PREFIX + name, says, ["pipeline", *labels], registry=self.registry)
 
     def _gauge(self, name: str, says: str) -> Any:
         return Gauge(PREFIX + name, says, ["pipeline"], registry=self.registry).labels(self._pipeline)
+
+    def _labelled(self, name: str, says: str, *labels: str) -> Gauge:
+        return Gauge(PREFIX + name, says, ["pipeline", *labels], registry=self.registry)
+
+    def show_generation(self, generation: int) -> None:
+        """Tell that this driver took the chain over."""
+        self._generation.labels(self._pipeline).set(generation)
 
     def show_warnings(self, names: Iterable[str]) -> None:
         """Tell which warnings the start gave; those that it did not give are 0."""
@@ -80,15 +107,26 @@ class Metrics:
         for name in WARNINGS:
             self._warnings.labels(self._pipeline, name).set(name in given)
 
-    def show_input(self, share: float, retention_s: float | None, unread: int) -> None:
-        """Tell which share of its retention the oldest unread record has left; None is for a topic without one.
-
-        `unread` are the committed offsets that no epoch covers.
-        """
-        # The retention last: whoever finds it finds the others.
-        self._unread.set(unread)
+    def show_input(self, share: float, retention_s: float | None) -> None:
+        """Tell which share of its retention the oldest unread record has left; None is for a topic without one."""
+        # The retention last: whoever finds it finds the others, of which `show_unread` has told before.
         self._held.set(share)
         self._retention.set(-1 if retention_s is None else retention_s)
+
+    def show_unread(self, topic: str, unread: Mapping[str, tuple[int, float]], degraded: int) -> None:
+        """Tell how many offsets of each partition no epoch covers, and for how many seconds the oldest has been there.
+
+        `degraded` are the partitions that lack a copy that is in sync.
+        """
+        for partition, (number, age_s) in unread.items():
+            self._unread.labels(self._pipeline, topic, partition).set(number)
+            self._unread_s.labels(self._pipeline, topic, partition).set(age_s)
+        self._degraded.set(degraded)
+        self._seen_at.set(time.time())
+
+    def show_certificate(self, server: str, end_s: float) -> None:
+        """Tell when the certificate ends that a server shows, in seconds since 1970."""
+        self._certificates.labels(self._pipeline, server).set(end_s)
 
     def show_life(self) -> None:
         """Tell that a trigger of the query has ended, just now."""
@@ -98,12 +136,17 @@ class Metrics:
         """Tell whether operators have it paused: then it may stand still before a full topic."""
         self._paused.set(paused)
 
-    def count_epoch(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
-        """Count an epoch; `ms` are milliseconds by step, `total` among them."""
+    def count_epoch(
+        self, record: EpochRecord, ms: dict[str, int], letters: Mapping[str, int] = {}, *, repeat: bool
+    ) -> None:
+        """Count an epoch; `ms` are milliseconds by step, `total` among them, `letters` dead letters by reason."""
         counts = record.counts.model_dump()
         for outcome in OUTCOMES:
             self._rows.labels(self._pipeline, outcome).inc(counts[outcome])
         self._epochs.labels(self._pipeline, str(repeat).lower()).inc()
+        for word, number in limit(letters, self._words).items():
+            self._words.add(word)
+            self._letters.labels(self._pipeline, word).inc(number)
         for step, took in ms.items():
             if step != "total":
                 self._steps.labels(self._pipeline, step).inc(took / 1000)
@@ -117,7 +160,7 @@ class Metrics:
             self._memory.set(record.catalog["bytes"])
         self._seconds.labels(self._pipeline).observe(ms["total"] / 1000)
         self._epoch.set(record.epoch)
-        self._generation.set(record.generation)
+        self.show_generation(record.generation)
         self._published_at.set(time.time())
         self._released.set(len(record.clock.released) if record.clock else 0)
         self._behind.set(len(find_left_behind(record.clock, record.ranges)) if record.clock else 0)

@@ -71,7 +71,7 @@ class Publisher:
             try:
                 # What is divided has large rows, as has what failed for them.
                 measured = repeat or declaration.repairs is not None
-                record, repeated = self.epoch_job.attempt(declaration, frame, measured=measured)
+                outcome = self.epoch_job.attempt(declaration, frame, measured=measured)
                 break
             except Exception as error:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
@@ -86,11 +86,11 @@ class Publisher:
                     "epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300]
                 )
                 repeat = True
-        repeat = repeat or repeated
+        record, repeat = outcome.record, repeat or outcome.repeated
         ms = {**record.ms, "total": round((time.monotonic() - started) * 1000)}
         self.chain.published = record = record.model_copy(update={"ms": ms})
         self.chain.live.add(record)
-        self.metrics.count_epoch(record, ms, repeat=repeat)
+        self.metrics.count_epoch(record, ms, outcome.letters, repeat=repeat)
         line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
         if self.epoch_job.plan is not None:
             # Before Spark commits the batch: it would not repeat the epoch, and nobody else can (R7).

@@ -20,7 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import between, division, kept_records, kept_rows, refusals, rows, too_large, unfit_results
+from effectively_once.epoch import (
+    between,
+    division,
+    kept_records,
+    kept_rows,
+    letter_reasons,
+    refusals,
+    rows,
+    too_large,
+    unfit_results,
+)
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.epoch.shard_step import ShardStep
@@ -70,14 +80,12 @@ def whole(step: ShardStep, batches: Batches) -> pa.Table:
 def publish(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
     """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
     accepted, dead, refused, counts = decide(step, whole)
-    letters = [
-        *dead_letters(dead, step.task.declaration.epoch, kept_records.keeper(step)),
-        *too_large.letters(step),
-        *refusals.letters(step, refused),
-    ]
+    records = dead_letters(dead, step.task.declaration.epoch, kept_records.keeper(step))
+    results = [*too_large.letters(step), *refusals.letters(step, refused)]
     # A store that takes a large record no more stops an epoch of which nothing is visible.
-    _show(step, accepted, letters)
-    return accepted, counts
+    _show(step, accepted, [*records, *results])
+    reasons = Counter(counts["letters"]) + Counter(letter_reasons.count_messages(results))
+    return accepted, counts | {"letters": dict(reasons)}
 
 
 def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusals.Refusals, dict[str, Any]]:
@@ -111,6 +119,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         "late": late,
         "malformed": dead.num_rows - late,
         "duplicate": timely - accepted.num_rows,
+        "letters": letter_reasons.count_records(dead["reason"]),
         "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
         "shown_ms": {} if task.declaration.clock is None else shown_times(whole),
@@ -176,10 +185,12 @@ def publish_results(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatc
     table = pa.Table.from_batches([batch.select(given.names).cast(given) for batch in batches], given)
     found, unfit = unfit_results.split(pipeline, stateful, table)
     accepted, dead = kept_rows.read(step)
-    letters = dead_letters(dead, pinned.epoch, kept_records.keeper(step))
-    _show(step, accepted, [*letters, *unfit_results.letters(step, stateful, unfit)])
+    records = dead_letters(dead, pinned.epoch, kept_records.keeper(step))
+    results = [*unfit_results.letters(step, stateful, unfit)]
+    _show(step, accepted, [*records, *results])
     step.publish(stateful.name, _for(pipeline, stateful.name, found.cast(stateful.schema), pinned.epoch))
-    yield from between.report(pipeline, step.summary())
+    # The first step has counted those of records.
+    yield from between.report(pipeline, step.summary(letters=letter_reasons.count_messages(results)))
 
 
 def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -31,14 +31,23 @@ Beside = tuple[Sequence[int], Sequence[Note]]
 
 
 class Summary:
-    """The notes of the shards' steps (`ShardStep.summary`), with the shard of each, and what the driver published."""
+    """The notes of the shards' steps (`ShardStep.summary`), with the shard of each, and what the driver published.
+
+    Attributes:
+        repeated: some of the epoch had been published before.
+        ms: milliseconds of the slowest shard, by step.
+        letters: dead letters by the first word of their reason (`letter_reasons`).
+
+    """
 
     def __init__(self, shards: Sequence[int], notes: Sequence[Note]) -> None:
         self._notes = list(zip(map(str, shards), notes, strict=True))
         self.repeated = any(note["repeated"] for note in notes)
         self._sinks: dict[str, dict[str, Rows]] = {}
         self.ms: dict[str, int] = {}
+        self.letters: Counter[str] = Counter()
         for note in notes:
+            self.letters.update(note.get("letters", {}))
             # The slowest shard is what the epoch waits for.
             self.ms.update({step: max(took, self.ms.get(step, 0)) for step, took in note["ms"].items()})
 

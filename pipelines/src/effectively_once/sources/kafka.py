@@ -53,6 +53,11 @@ class KafkaSource:
         self._ends: dict[str, int] = {}
         self._first: dict[str, int] = {}
 
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self._settings.topic
+
     def topic_ids(self) -> dict[str, str]:
         """Ask for the topic's id, which a topic recreated under the same name does not have.
 
@@ -122,6 +127,11 @@ class KafkaSource:
                     f"topic {topic}",
                     "Restore the old topic, or give the pipeline another name to begin anew with this one.",
                 )
+
+    def count_degraded(self) -> int:
+        """Count partitions with a copy that is not in sync, or without a leader. Raises what `topic_ids` raises."""
+        partitions = self._describe(self._settings.topic).partitions
+        return sum(one.leader is None or len(one.isr) < len(one.replicas) for one in partitions)
 
     def first_offsets(self) -> dict[str, int]:
         """Earliest offset of every partition: where a pipeline without a chain begins."""

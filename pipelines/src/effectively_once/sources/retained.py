@@ -15,6 +15,8 @@ SHARES = (0.75, 0.5, 0.25)
 
 Partitions = dict[str, int]
 """Partition -> offset, of the one topic that is read."""
+Spans = dict[str, tuple[int, int]]
+"""Partition -> [start, end), likewise."""
 
 ACCEPT = (
     "If the topic cannot be put back to where the chain ends: stop every driver, run `effectively-once accept-loss`. "
@@ -110,8 +112,8 @@ def share_left(at: Partitions, last: Partitions, younger: Callable[[float], Part
     return 1.0
 
 
-def count_unread(at: Partitions, first: Partitions, ends: Partitions) -> int:
-    """Count the offsets that the topic has and that are not covered.
+def list_unread(at: Partitions, first: Partitions, ends: Partitions) -> Spans:
+    """Return of each partition the offsets that the topic has and that are not covered; of some there are none.
 
     Args:
         at: where the chain ends.
@@ -119,7 +121,8 @@ def count_unread(at: Partitions, first: Partitions, ends: Partitions) -> int:
         ends: where a reader of committed records ends; what an open transaction holds back cannot be read yet.
 
     """
-    return sum(max(0, end - max(at.get(partition, 0), first.get(partition, 0))) for partition, end in ends.items())
+    starts = {partition: max(at.get(partition, 0), first.get(partition, 0)) for partition in ends}
+    return {partition: (starts[partition], max(starts[partition], end)) for partition, end in ends.items()}
 
 
 def _unfinished_ranges(head: Head) -> Ranges | None:
