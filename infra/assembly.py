@@ -22,6 +22,7 @@ from infra.components import (
     crds,
     data_plane,
     history_server,
+    image_policy,
     kafka,
     kafka_security,
     network,
@@ -113,6 +114,7 @@ def build(
     namespaces = Namespaces(settings, brought, opts)
     if policies:
         admission.Admission(settings, opts)
+        image_policy.ImagePolicy(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
     classes = priority_classes.PriorityClasses(settings, opts)
     ready: list[pulumi.Resource] = [namespaces, classes, credentials]

@@ -13,6 +13,7 @@ from pulumi.runtime.config import CONFIG, get_config, is_config_secret
 from pydantic import BaseModel, ValidationError
 
 from infra.settings.exposure import contradictions
+from infra.settings.field_types import is_pinned
 from infra.settings.images import JOB_IMAGE
 from infra.settings.pipeline import Pipeline
 from infra.settings.profiles import DEFAULT, PROFILES
@@ -20,10 +21,12 @@ from infra.settings.refused import SettingsError
 from infra.settings.result_store import RESERVED
 from infra.settings.sealed import Where, sealed_values, set_apart
 from infra.settings.section import PROJECT
+from infra.settings.security import Security
 from infra.settings.settings import Settings
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
 CHECKOUT = Path(__file__).resolve().parents[2]
+_BY_DIGEST = "security.pinned_images asks for a digest (name:tag@sha256:...)"
 PLAIN_TEXT = ("profile", "namespace", "context", "confirm_context", "pipeline_prefix", "architecture")
 
 
@@ -162,6 +165,10 @@ def _missing(settings: Settings) -> Iterator[str]:
         yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
     if settings.security.result_store and settings.result_store.external is not None:
         yield "security.result_store: it is that of our own server; result_store.external has its own; leave it out"
+    if settings.security.pinned_images:
+        for name, reference in settings.images.references().items():
+            if not is_pinned(reference):
+                yield f"images.{name}: {_BY_DIGEST}, got {reference!r}; `make images PUSH=` names them so"
     if settings.kafka.users and not settings.security.kafka:
         yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
     if security is not None and settings.kafka.external is None:
@@ -180,6 +187,8 @@ def _missing(settings: Settings) -> Iterator[str]:
                 )
         elif one.kafka_credentials_secret is not None:
             yield f"pipelines.{name}.kafka_credentials_secret: the broker asks for no login; leave it out"
+        if settings.security.pinned_images and one.image is not None and not is_pinned(one.image):
+            yield f"pipelines.{name}.image: {_BY_DIGEST}, got {one.image!r}"
         if one.result_store and not settings.result_store.enabled:
             yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
 
@@ -258,6 +267,20 @@ def plain(key: str, text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def read_security(config: Mapping[str, str]) -> Security:
+    """Return what a stack wants encrypted and pinned, of its whole configuration: project and key by value, as Pulumi
+    hands it to whoever is no program of the stack.
+
+    Raises SettingsError.
+    """
+    given = {key.removeprefix(f"{PROJECT}:"): plain(key, text) for key, text in config.items() if key.startswith(PROJECT)}
+    profile = PROFILES.get(config.get(f"{PROJECT}:profile", DEFAULT), {})
+    try:
+        return Security.model_validate(merge(profile, given).get("security", {}))
+    except ValidationError as wrong:
+        raise SettingsError(explain(wrong, "security")) from wrong
 
 
 def read(environment: Mapping[str, str] = os.environ, folder: Path = CHECKOUT) -> Settings:

@@ -12,13 +12,13 @@ from typing import Any
 
 import yaml
 
+from infra.policy.pods import Object, pods
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.go_tools import HELM_TOOL, build
 from infra.values.generate import CHARTS
 
 TIMEOUT_S = 60.0
 NAMESPACE = "release-namespace"
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,8 @@ class Rendered:
         """Name and pod spec of everything that makes pods."""
         for one in self.objects:
             name = f"{one['kind']}/{one['metadata']['name']}"
-            if one["kind"] == "SparkApplication":
-                for role in ("driver", "executor"):
-                    yield f"{name}/{role}", one["spec"][role]["template"]["spec"]
-            elif one["kind"] == "CronJob":
-                yield name, one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-            elif "template" in one.get("spec", {}):
-                yield name, one["spec"]["template"]["spec"]
+            for where, pod in pods(one):
+                yield "/".join(filter(None, (name, where))), pod
 
 
 @cache

@@ -14,7 +14,7 @@ from infra.components.kafka_security import MAY_ALL
 from infra.values.kafka import External, KafkaValues
 from tests.charts.policies import Endpoint, allowed
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
-from tests.charts.restricted import violations
+from infra.policy.restricted import violations
 from tests.charts.samples import IMAGE
 from tests.charts.samples import KAFKA_SECURITY as SECURITY
 from tests.charts.test_kafka import properties

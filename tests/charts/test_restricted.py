@@ -11,7 +11,8 @@ from infra.values.common import Values
 from infra.values.streaming_pipeline import Service
 from tests.charts import samples
 from tests.charts.render import render
-from tests.charts.restricted import Object, violations
+from infra.policy.pods import Object
+from infra.policy.restricted import violations
 from tests.harness.adapters.service_pod import pod as service_pod
 
 EVERY: dict[str, tuple[str, Values]] = {

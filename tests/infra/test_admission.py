@@ -235,10 +235,10 @@ def test_a_set_that_lets_its_volumes_go_is_refused_unless_it_says_so(
     server: ApiServer, servers: Servers, name: str
 ) -> None:
     one, _ = servers[name]
-    said = {data_plane.DELETED: "true"}
+    said = {rules.DELETED: "true"}
     for change, marks, expected in (
         ({"whenDeleted": "Delete"}, {}, "volumes would go with this set"),
-        ({"whenDeleted": "Delete"}, {data_plane.DELETED: "false"}, "volumes would go with this set"),
+        ({"whenDeleted": "Delete"}, {rules.DELETED: "false"}, "volumes would go with this set"),
         ({"whenScaled": "Delete"}, said, "volumes would go when this set is scaled down"),
     ):
         assert expected in (refused_set(server, _changed(one, change, marks)) or "")
