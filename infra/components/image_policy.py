@@ -1,4 +1,4 @@
-"""What the API server refuses of images: one that moves under its name, and without a digest where digests are asked for.
+"""What the API server refuses of images: one that moves under its name, and any without a digest where a stack asks.
 
 A ValidatingAdmissionPolicy on the platform's own pods. Pods come from controllers, which try again: so it may come into
 force, and go, while pods are made (docs/adr/0106).
@@ -43,9 +43,7 @@ def policy(settings: Settings) -> dict[str, Any]:
             {"name": "images", "expression": f"{_RUN.format('object')}.filter(i, !(i in variables.before))"},
         ],
         "validations": [
-            {"expression": rule.expression, "message": rule.message}
-            for rule in IMAGES
-            if rule.asked(settings.security)
+            {"expression": rule.expression, "message": rule.message} for rule in IMAGES if rule.asked(settings.security)
         ],
     }
 

@@ -1,1 +1,1 @@
-"""What the platform must never be, a rule each: for the API server, and for `pulumi preview --policy-pack infra/policy`."""
+"""What the platform must never be: a rule each, for the API server and for a preview with the policy pack."""

@@ -26,7 +26,6 @@ from infra.settings.settings import Settings
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
 CHECKOUT = Path(__file__).resolve().parents[2]
-_BY_DIGEST = "security.pinned_images asks for a digest (name:tag@sha256:...)"
 PLAIN_TEXT = ("profile", "namespace", "context", "confirm_context", "pipeline_prefix", "architecture")
 
 
@@ -107,6 +106,7 @@ def load(
     wrong_ones = [
         *_clashes(settings),
         *_missing(settings),
+        *_unpinned(settings),
         *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
     ]
     if wrong_ones:
@@ -165,10 +165,6 @@ def _missing(settings: Settings) -> Iterator[str]:
         yield "security.object_store: it is that of our own store; object_store.external has its own keys; leave it out"
     if settings.security.result_store and settings.result_store.external is not None:
         yield "security.result_store: it is that of our own server; result_store.external has its own; leave it out"
-    if settings.security.pinned_images:
-        for name, reference in settings.images.references().items():
-            if not is_pinned(reference):
-                yield f"images.{name}: {_BY_DIGEST}, got {reference!r}; `make images PUSH=` names them so"
     if settings.kafka.users and not settings.security.kafka:
         yield "kafka.users: nobody logs in at the broker; set security.kafka, or leave it out"
     if security is not None and settings.kafka.external is None:
@@ -187,10 +183,22 @@ def _missing(settings: Settings) -> Iterator[str]:
                 )
         elif one.kafka_credentials_secret is not None:
             yield f"pipelines.{name}.kafka_credentials_secret: the broker asks for no login; leave it out"
-        if settings.security.pinned_images and one.image is not None and not is_pinned(one.image):
-            yield f"pipelines.{name}.image: {_BY_DIGEST}, got {one.image!r}"
         if one.result_store and not settings.result_store.enabled:
             yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
+
+
+def _unpinned(settings: Settings) -> Iterator[str]:
+    """Yield images without a digest, where digests are asked for."""
+    if not settings.security.pinned_images:
+        return
+    images = {f"images.{name}": reference for name, reference in settings.images.references().items()}
+    images |= {f"pipelines.{name}.image": one.image for name, one in settings.pipelines.items() if one.image}
+    for where, reference in images.items():
+        if not is_pinned(reference):
+            yield (
+                f"{where}: security.pinned_images asks for a digest (name:tag@sha256:...), got {reference!r}; "
+                "`make images PUSH=` names ours so"
+            )
 
 
 def _clashes(settings: Settings) -> Iterator[str]:
@@ -270,12 +278,13 @@ def plain(key: str, text: str) -> object:
 
 
 def read_security(config: Mapping[str, str]) -> Security:
-    """Return what a stack wants encrypted and pinned, of its whole configuration: project and key by value, as Pulumi
-    hands it to whoever is no program of the stack.
+    """Return what a stack wants encrypted and pinned, of its whole configuration: values by `project:key`.
 
-    Raises SettingsError.
+    A program has its own keys from `pulumi.Config`; whoever else asks is handed all of them. Raises SettingsError.
     """
-    given = {key.removeprefix(f"{PROJECT}:"): plain(key, text) for key, text in config.items() if key.startswith(PROJECT)}
+    given = {
+        key.removeprefix(f"{PROJECT}:"): plain(key, text) for key, text in config.items() if key.startswith(PROJECT)
+    }
     profile = PROFILES.get(config.get(f"{PROJECT}:profile", DEFAULT), {})
     try:
         return Security.model_validate(merge(profile, given).get("security", {}))

@@ -112,7 +112,10 @@ def _without(option: str) -> Callable[[Object], object]:
 
 
 _PRIVILEGED: Final = {"allowPrivilegeEscalation": True, "privileged": True}
-_SAFE: Final = {"name": "first", "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
+_SAFE: Final = {
+    "name": "first",
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+}
 CASES: Final = (
     Case("restricted", "StatefulSet", "kafka", _container(securityContext=_PRIVILEGED), "kafka: privileged"),
     Case(

@@ -15,8 +15,8 @@ from infra.settings.security import Security
 from tests.charts import samples
 from tests.charts.deployment import SECURED, TEAM, WANTED
 from tests.charts.render import render
-from tests.infra.rule_cases import CASES, STRICT, Case, objects
 from tests.infra.platform import settings
+from tests.infra.rule_cases import CASES, STRICT, Case, objects
 
 DEPLOYED = {
     **{profile: settings(profile=profile) for profile in PROFILES},
