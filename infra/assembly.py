@@ -25,6 +25,7 @@ from infra.components import (
     image_policy,
     kafka,
     kafka_security,
+    listener_policy,
     network,
     object_security,
     object_store,
@@ -130,6 +131,7 @@ def build(
     results = result_store.ResultStore(settings, ready, opts)
     if policies:
         data_plane.DataPlane(settings, [store, broker, results], opts)
+        listener_policy.ListenerPolicy(settings, [broker, results], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from infra.policy.listeners import plain_kafka, plain_postgres
+from infra.policy.listeners import KAFKA, PLAIN, POSTGRES, plain_kafka, plain_postgres
 from infra.policy.pods import NAME, Object, containers, pods
 from infra.policy.restricted import violations
 from infra.settings.field_types import DIGEST, TAG, is_pinned, is_tagged
@@ -36,38 +36,39 @@ class Rule:
 
     Attributes:
         message: what both judges say.
-        breaks: yields what in an object breaks it; nothing for an object that it is not about.
-        expression: of the API server; None where a label of the namespace, or the broker itself, refuses.
+        breaks: yields what in an object breaks it, for a stack that asks for something; nothing for an object that it
+            is not about.
+        expression: of the API server; None where a label of the namespace refuses.
         asked: whether a stack wants it.
 
     """
 
     name: str
     message: str
-    breaks: Callable[[Object], Iterator[str]]
+    breaks: Callable[[Object, Security], Iterator[str]]
     expression: str | None = None
     asked: Callable[[Security], bool] = lambda _: True
 
 
-def _privileges(one: Object) -> Iterator[str]:
+def _privileges(one: Object, _: Security) -> Iterator[str]:
     for where, pod in pods(one):
         yield from (_at(where, line) for line in violations(pod))
 
 
-def _images(one: Object, fits: Callable[[str], bool]) -> Iterator[str]:
+def _images(one: Object, _: Security, fits: Callable[[str], bool]) -> Iterator[str]:
     for where, pod in pods(one):
         for container in containers(pod):
             if not fits(str(container.get("image"))):
                 yield _at(where, f"{container['name']} runs {container.get('image')}")
 
 
-def _gone_with_set(one: Object) -> Iterator[str]:
+def _gone_with_set(one: Object, _: Security) -> Iterator[str]:
     said = (one["metadata"].get("annotations") or {}).get(DELETED)
     if keeps_data(one) and _retention(one, "whenDeleted") != "Retain" and said != "true":
         yield f"whenDeleted is {_retention(one, 'whenDeleted')}"
 
 
-def _gone_when_scaled(one: Object) -> Iterator[str]:
+def _gone_when_scaled(one: Object, _: Security) -> Iterator[str]:
     if keeps_data(one) and _retention(one, "whenScaled") != "Retain":
         yield f"whenScaled is {_retention(one, 'whenScaled')}"
 
@@ -119,18 +120,14 @@ VOLUMES: Final = (
         _KEPT.format("whenScaled"),
     ),
 )
+_SAID: Final = f"without it a chart says that connections are plain ({PLAIN}=true)"
 LISTENERS: Final = (
-    Rule(
-        "kafka-encrypted",
-        "security.kafka asks for TLS on every listener of Kafka",
-        plain_kafka,
-        asked=lambda security: security.kafka,
-    ),
+    Rule("kafka-encrypted", f"security.kafka has every listener of Kafka encrypted; {_SAID}", plain_kafka, KAFKA),
     Rule(
         "postgres-encrypted",
-        "security.result_store asks for TLS on every connection to PostgreSQL",
+        f"security.result_store has every connection to PostgreSQL encrypted; {_SAID}",
         plain_postgres,
-        asked=lambda security: security.result_store,
+        POSTGRES,
     ),
 )
 RULES: Final = (RESTRICTED, *IMAGES, *VOLUMES, *LISTENERS)
@@ -161,5 +158,5 @@ def _selected(one: Object) -> object:
 
 def broken(one: Object, security: Security) -> dict[Rule, list[str]]:
     """Return the rules that an object breaks, with what breaks them."""
-    found = {rule: [*rule.breaks(one)] for rule in RULES if rule.asked(security)}
+    found = {rule: [*rule.breaks(one, security)] for rule in RULES if rule.asked(security)}
     return {rule: lines for rule, lines in found.items() if lines}

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from infra.components import admission, data_plane, image_policy
+from infra.components import admission, data_plane, image_policy, listener_policy
 from infra.components.namespaces import pod_security
 from infra.policy import rules
+from infra.policy.listeners import PLAIN
 from infra.policy.pods import pods
 from tests.charts import samples
 from tests.charts.deployment import releases
 from tests.charts.render import render
 from tests.infra.api_server import ApiServer, Object, api_server, missing
 from tests.infra.platform import settings
-from tests.infra.rule_cases import CASES, PINNED, STRICT, Case
+from tests.infra.rule_cases import CASES, PINNED, STRICT, Case, objects
 
 pytestmark = pytest.mark.slow
 GEO = {"secret": "geo", "key": "token"}
@@ -300,8 +301,12 @@ def images(servers: Servers, server: ApiServer) -> ApiServer:
     """Return the server with the policy on images in force, in the platform's namespace."""
     name = image_policy.name(STRICT)
     server.apply(_policy("", name, image_policy.policy(STRICT)), _policy("Binding", name, image_policy.binding(STRICT)))
-    (case, *_) = (case for case in CASES if case.rule == "tagged-images")
-    _until(lambda: refused_set(server, _made(case.bad)) is not None)
+    name = listener_policy.name(STRICT)
+    server.apply(_policy("", name, listener_policy.policy()), _policy("Binding", name, listener_policy.binding(STRICT)))
+    for rule in ("tagged-images", "kafka-encrypted"):
+        (case, *_) = (case for case in CASES if case.rule == rule)
+        bad = _made(case.bad) if rule == "tagged-images" else case.bad
+        _until(lambda bad=bad: refused_set(server, bad) is not None)
     return server
 
 
@@ -316,6 +321,21 @@ def test_the_server_refuses_what_a_preview_does(images: ApiServer, case: Case) -
     (rule,) = (rule for rule in rules.RULES if rule.name == case.rule)
     assert refused_set(images, good) is None
     assert rule.message in (refused_set(images, bad) or "")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.rule.endswith("-encrypted")], ids=str)
+def test_plain_listeners_are_taken_where_a_chart_says_so(images: ApiServer, case: Case) -> None:
+    one = case.bad
+    one["metadata"]["annotations"] = {PLAIN: "true"}
+    assert refused_set(images, one) is None
+
+
+@pytest.mark.parametrize("profile", ["laptop", "production"])
+def test_what_charts_make_without_security_is_taken(images: ApiServer, profile: str) -> None:
+    found = [one for one in objects(settings(profile=profile)) if one["kind"] in ("ConfigMap", "StatefulSet")]
+    platform = [one for one in found if one["metadata"]["namespace"] == PLATFORM]
+    assert len(platform) > 3
+    assert [line for one in platform if (line := refused_set(images, one))] == []
 
 
 def _with_image(name: str, image: str, **labels: str) -> Object:

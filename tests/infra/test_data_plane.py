@@ -65,4 +65,6 @@ def test_it_comes_into_force_when_the_sets_are_there(tmp_path: Path) -> None:
 
 def test_servers_of_others_are_none_of_its_business(tmp_path: Path) -> None:
     engine = deploy(settings(**EXTERNAL), crds(tmp_path)).engine
-    assert set(engine.of("ValidatingAdmissionPolicy")) == {"effectively-once-drivers", "effectively-once-images"}
+    assert set(engine.of("ValidatingAdmissionPolicy")) == {
+        f"effectively-once-{what}" for what in ("drivers", "images", "listeners")
+    }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.policy.listeners import PLAIN
 from infra.policy.rules import DELETED, OTHER_PODS, RULES, broken, without_budget
 from infra.settings.load import read_security
 from infra.settings.profiles import PROFILES
@@ -63,6 +64,15 @@ def test_what_nobody_asks_for_is_not_refused(rule: Any) -> None:
     for case in CASES:
         if case.rule == rule.name:
             assert broken(case.bad, Security()) == {}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.rule.endswith("-encrypted")], ids=str)
+def test_plain_listeners_are_said_where_nobody_asks_for_others(case: Case) -> None:
+    one = case.bad
+    assert broken(one, Security())
+    one["metadata"]["annotations"] = {PLAIN: "true"}
+    assert broken(one, Security()) == {}
+    assert broken(one, STRICT.security), "what is asked for cannot be said away"
 
 
 def test_volumes_go_where_a_set_says_so() -> None:
