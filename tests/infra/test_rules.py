@@ -57,6 +57,7 @@ def test_each_rule_refuses(case: Case) -> None:
 
 def test_each_rule_has_a_case() -> None:
     assert {rule.name for rule in RULES} == {case.rule for case in CASES}
+    assert {rule.name for rule in RULES if rule.expression is None} == {"restricted"}, "a label of the namespace has it"
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.asked(Security())], ids=lambda rule: rule.name)
