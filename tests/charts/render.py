@@ -12,13 +12,14 @@ from typing import Any
 
 import yaml
 
-from infra.policy.pods import Object, pods
+from infra.policy.pods import pods
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.go_tools import HELM_TOOL, build
 from infra.values.generate import CHARTS
 
 TIMEOUT_S = 60.0
 NAMESPACE = "release-namespace"
+Object = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -303,10 +303,10 @@ def images(servers: Servers, server: ApiServer) -> ApiServer:
     server.apply(_policy("", name, image_policy.policy(STRICT)), _policy("Binding", name, image_policy.binding(STRICT)))
     name = listener_policy.name(STRICT)
     server.apply(_policy("", name, listener_policy.policy()), _policy("Binding", name, listener_policy.binding(STRICT)))
-    for rule in ("tagged-images", "kafka-encrypted"):
-        (case, *_) = (case for case in CASES if case.rule == rule)
-        bad = _made(case.bad) if rule == "tagged-images" else case.bad
-        _until(lambda bad=bad: refused_set(server, bad) is not None)
+    (image, *_), (listener, *_) = (
+        [case.bad for case in CASES if case.rule == rule] for rule in ("tagged-images", "kafka-encrypted")
+    )
+    _until(lambda: refused_set(server, _made(image)) is not None and refused_set(server, listener) is not None)
     return server
 
 

@@ -13,7 +13,7 @@ from pulumi.runtime.proto import analyzer_pb2
 from infra.policy.analyzer import NAME, VERSION, Analyzer, read_object
 from infra.policy.pods import Object
 from infra.policy.rules import RULES
-from infra.settings.load import PROJECT
+from infra.settings.section import PROJECT
 from infra.toolchain.prepare import CHECKOUT
 from tests.infra.rule_cases import CASES, STRICT, Case, objects
 
