@@ -13,7 +13,7 @@ import runpy
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -114,8 +114,7 @@ class LanguageHost(LanguageServer):
         )
         # How the engine ends it: it hangs up.
         context.add_callback(running.kill)
-        for name, line in _lines(running):
-            yield language_pb2.RunPluginResponse(**{name: line})
+        yield from _lines(running)
         yield language_pb2.RunPluginResponse(exitcode=running.wait())
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002
@@ -124,24 +123,23 @@ class LanguageHost(LanguageServer):
         return empty_pb2.Empty()
 
 
-def _lines(running: subprocess.Popen[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield what a process prints, as `stdout` or `stderr`, until it has closed both."""
-    said: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+def _lines(running: subprocess.Popen[bytes]) -> Iterator[language_pb2.RunPluginResponse]:
+    """Yield what a process prints, line by line, until it has closed both of its outputs."""
+    said: queue.SimpleQueue[language_pb2.RunPluginResponse | None] = queue.SimpleQueue()
 
-    def read(name: str, stream: IO[bytes]) -> None:
-        for line in stream:
-            said.put((name, line))
-        said.put((name, b""))
+    def read(stream: IO[bytes] | None, pack: Callable[[bytes], language_pb2.RunPluginResponse]) -> None:
+        for line in stream or ():
+            said.put(pack(line))
+        said.put(None)
 
-    streams = {"stdout": running.stdout, "stderr": running.stderr}
-    for name, stream in streams.items():
-        threading.Thread(target=read, args=(name, stream), daemon=True).start()
-    closed = 0
-    while closed < len(streams):
-        name, line = said.get()
-        closed += not line
-        if line:
-            yield name, line
+    streams = (
+        (running.stdout, lambda line: language_pb2.RunPluginResponse(stdout=line)),
+        (running.stderr, lambda line: language_pb2.RunPluginResponse(stderr=line)),
+    )
+    for stream, pack in streams:
+        threading.Thread(target=read, args=(stream, pack), daemon=True).start()
+    for _ in streams:
+        yield from iter(said.get, None)
 
 
 def main(arguments: list[str]) -> NoReturn:
