@@ -23,8 +23,10 @@ from infra.components import (
     crds,
     data_plane,
     history_server,
+    image_policy,
     kafka,
     kafka_security,
+    listener_policy,
     monitoring,
     network,
     object_security,
@@ -117,6 +119,7 @@ def build(
     namespaces = Namespaces(settings, brought, opts)
     if policies:
         admission.Admission(settings, opts)
+        image_policy.ImagePolicy(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
     classes = priority_classes.PriorityClasses(settings, opts)
     ready: list[pulumi.Resource] = [namespaces, classes, credentials]
@@ -134,6 +137,7 @@ def build(
     watch = monitoring.Monitoring(settings, needed, opts)
     if policies:
         data_plane.DataPlane(settings, [store, broker, results, watch], opts)
+        listener_policy.ListenerPolicy(settings, [broker, results], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()

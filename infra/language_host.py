@@ -8,23 +8,22 @@ reads a port from the first line of stdout, calls, and ends it with SIGINT.
 from __future__ import annotations
 
 import importlib.metadata
-import os
+import queue
 import runpy
-import signal
+import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
-import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.automation._server import LanguageServer
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-PARENT_CHECK_S = 2.0  # how long a killed `pulumi` may leave its host behind
-STOP_GRACE_S = 0.2  # for the answer to Cancel; a program that still runs is not waited for
+from infra.plugin import serve
+
 REPORTED_PACKAGES = ("pulumi", "pulumi-kubernetes")
 
 
@@ -96,33 +95,59 @@ class LanguageHost(LanguageServer):
             answer = language_pb2.RunResponse(bail=True)
         return answer
 
+    def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
+        """Run a policy pack (the engine's word: analyzer) in a process of its own, and pass on what it prints."""
+        if request.kind != "analyzer":
+            yield language_pb2.RunPluginResponse(stderr=f"{request.kind}: only policy packs run here\n".encode())
+            yield language_pb2.RunPluginResponse(exitcode=1)
+            return
+        # As Pulumi's own host does: the module sets the runtime up and runs the folder's `__main__.py`.
+        command = [sys.executable, "-u", "-m", "pulumi.policy", *request.args, request.info.program_directory]
+        variables = dict(one.split("=", 1) for one in request.env)
+        running = subprocess.Popen(
+            command,
+            cwd=request.pwd,
+            env=variables or None,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        # How the engine ends it: it hangs up.
+        context.add_callback(running.kill)
+        yield from _lines(running)
+        yield language_pb2.RunPluginResponse(exitcode=running.wait())
+
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002
         """End soon; what runs is not waited for, because the engine has given it up."""
         self._stop.set()
         return empty_pb2.Empty()
 
 
+def _lines(running: subprocess.Popen[bytes]) -> Iterator[language_pb2.RunPluginResponse]:
+    """Yield what a process prints, line by line, until it has closed both of its outputs."""
+    said: queue.SimpleQueue[language_pb2.RunPluginResponse | None] = queue.SimpleQueue()
+
+    def read(stream: IO[bytes] | None, pack: Callable[[bytes], language_pb2.RunPluginResponse]) -> None:
+        for line in stream or ():
+            said.put(pack(line))
+        said.put(None)
+
+    streams = (
+        (running.stdout, lambda line: language_pb2.RunPluginResponse(stdout=line)),
+        (running.stderr, lambda line: language_pb2.RunPluginResponse(stderr=line)),
+    )
+    for stream, pack in streams:
+        threading.Thread(target=read, args=(stream, pack), daemon=True).start()
+    for _ in streams:
+        yield from iter(said.get, None)
+
+
 def main(arguments: list[str]) -> NoReturn:
-    """Serve until SIGINT, SIGTERM, Cancel or the death of the process that started this; exits with 0."""
+    """Serve until the engine or the user ends it."""
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    parent = os.getppid()
     addresses = [argument for argument in arguments if not argument.startswith("-")]
-    server = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
     host = LanguageHost(addresses[-1] if addresses else "", stop)
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    while not stop.wait(PARENT_CHECK_S):
-        if os.getppid() != parent:
-            break
-    server.stop(STOP_GRACE_S).wait()
-    # A program that still waits for the engine keeps threads that would hold the exit up.
-    sys.stdout.flush()
-    os._exit(0)
+    serve(partial(language_pb2_grpc.add_LanguageRuntimeServicer_to_server, host), stop)
 
 
 if __name__ == "__main__":

@@ -8,28 +8,15 @@ whomever, is looked at (docs/adr/0097).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
 from infra.components.release import FORCE, labels
 from infra.components.volumes import list_volumes
+from infra.policy.rules import DATA_PLANE, OTHER_PODS, VOLUMES
 from infra.settings import Settings
-
-DELETED: Final = "effectively-once/delete-volumes"
-"""Annotation of a StatefulSet whose volumes go with it, as `storage.delete_volumes` says."""
-_NAME: Final = "app.kubernetes.io/name"
-_COMPONENT: Final = "app.kubernetes.io/component"
-LABELS: Final = {
-    "kafka": {_NAME: "kafka", _COMPONENT: "broker"},
-    "kafka-controller": {_NAME: "kafka", _COMPONENT: "controller"},
-    "minio": {_NAME: "minio"},
-    "postgres": {_NAME: "postgres"},
-    "prometheus": {_NAME: "monitoring"},
-}
-"""By StatefulSet, as its chart labels it."""
-_KEPT: Final = "object.spec.?persistentVolumeClaimRetentionPolicy.?{}.orValue('Retain') == 'Retain'"
 
 
 def name(settings: Settings) -> str:
@@ -55,18 +42,9 @@ def policy() -> dict[str, Any]:
         "validations": [
             {
                 "expression": "params.spec.selector.matchLabels == object.spec.selector.matchLabels",
-                "message": "the PodDisruptionBudget of this name is for other pods: give it the selector of this set",
+                "message": OTHER_PODS,
             },
-            {
-                "expression": f"{_KEPT.format('whenDeleted')} || (has(object.metadata.annotations) && "
-                f"object.metadata.annotations[?'{DELETED}'].orValue('') == 'true')",
-                "message": "volumes would go with this set: keep them (whenDeleted: Retain), or annotate it "
-                f"{DELETED}=true",
-            },
-            {
-                "expression": _KEPT.format("whenScaled"),
-                "message": "volumes would go when this set is scaled down: keep them (whenScaled: Retain)",
-            },
+            *({"expression": rule.expression, "message": rule.message} for rule in VOLUMES),
         ],
     }
 
@@ -86,7 +64,7 @@ def bindings(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
                 },
                 "matchResources": {
                     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.namespace}},
-                    "objectSelector": {"matchLabels": LABELS[stateful_set]},
+                    "objectSelector": {"matchLabels": DATA_PLANE[stateful_set]},
                 },
             },
         )

@@ -33,11 +33,25 @@ Identity = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
 
-_PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}|([^\s@]+/)?[^\s@:/]+:(?!latest$)[^\s@:/]+")
+DIGEST = "@sha256:[0-9a-f]{64}$"
+"""How a reference ends that names an image by what is in it."""
+TAG = "(^|/)[^/:@]+:[^/:@]+$"
+"""How one ends that has a tag."""
+_REFERENCE = re.compile(r"[^\s@]+(@sha256:[0-9a-f]{64})?")
+
+
+def is_pinned(image: str) -> bool:
+    """Return whether an image is named by a digest."""
+    return bool(re.search(DIGEST, image))
+
+
+def is_tagged(image: str) -> bool:
+    """Return whether an image is named by a digest, or by a tag that is not the one which moves."""
+    return is_pinned(image) or (bool(re.search(TAG, image)) and not image.endswith(":latest"))
 
 
 def _pinned(reference: str) -> str:
-    if not _PINNED.fullmatch(reference):
+    if not (_REFERENCE.fullmatch(reference) and is_tagged(reference)):
         raise ValueError(
             f"a reference with a digest (@sha256: and 64 hex digits), or a tag other than `latest`, is allowed, got "
             f"{reference!r}: what runs must not change under its name"

@@ -13,6 +13,7 @@ from pulumi.runtime.config import CONFIG, get_config, is_config_secret
 from pydantic import BaseModel, ValidationError
 
 from infra.settings.exposure import contradictions
+from infra.settings.field_types import is_pinned
 from infra.settings.images import JOB_IMAGE
 from infra.settings.pipeline import Pipeline
 from infra.settings.profiles import DEFAULT, PROFILES
@@ -20,6 +21,7 @@ from infra.settings.refused import SettingsError
 from infra.settings.result_store import RESERVED
 from infra.settings.sealed import Where, sealed_values, set_apart
 from infra.settings.section import PROJECT
+from infra.settings.security import Security
 from infra.settings.settings import Settings
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
@@ -105,6 +107,7 @@ def load(
         *_clashes(settings),
         *_contradictions(settings),
         *_missing(settings),
+        *_unpinned(settings),
         *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
     ]
     if wrong_ones:
@@ -191,6 +194,20 @@ def _missing(settings: Settings) -> Iterator[str]:
             yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
 
 
+def _unpinned(settings: Settings) -> Iterator[str]:
+    """Yield images without a digest, where digests are asked for."""
+    if not settings.security.pinned_images:
+        return
+    images = {f"images.{name}": reference for name, reference in settings.images.references().items()}
+    images |= {f"pipelines.{name}.image": one.image for name, one in settings.pipelines.items() if one.image}
+    for where, reference in images.items():
+        if not is_pinned(reference):
+            yield (
+                f"{where}: security.pinned_images asks for a digest (name:tag@sha256:...), got {reference!r}; "
+                "`make images PUSH=` names ours so"
+            )
+
+
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
@@ -265,6 +282,21 @@ def plain(key: str, text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def read_security(config: Mapping[str, str]) -> Security:
+    """Return what a stack wants encrypted and pinned, of its whole configuration: values by `project:key`.
+
+    A program has its own keys from `pulumi.Config`; whoever else asks is handed all of them. Raises SettingsError.
+    """
+    given = {
+        key.removeprefix(f"{PROJECT}:"): plain(key, text) for key, text in config.items() if key.startswith(PROJECT)
+    }
+    profile = PROFILES.get(config.get(f"{PROJECT}:profile", DEFAULT), {})
+    try:
+        return Security.model_validate(merge(profile, given).get("security", {}))
+    except ValidationError as wrong:
+        raise SettingsError(explain(wrong, "security")) from wrong
 
 
 def read(environment: Mapping[str, str] = os.environ, folder: Path = CHECKOUT) -> Settings:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from infra.policy.pods import pods
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.go_tools import HELM_TOOL, build
 from infra.values.generate import CHARTS
@@ -49,13 +50,8 @@ class Rendered:
         """Name and pod spec of everything that makes pods."""
         for one in self.objects:
             name = f"{one['kind']}/{one['metadata']['name']}"
-            if one["kind"] == "SparkApplication":
-                for role in ("driver", "executor"):
-                    yield f"{name}/{role}", one["spec"][role]["template"]["spec"]
-            elif one["kind"] == "CronJob":
-                yield name, one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-            elif "template" in one.get("spec", {}):
-                yield name, one["spec"]["template"]["spec"]
+            for where, pod in pods(one):
+                yield "/".join(filter(None, (name, where))), pod
 
 
 @cache

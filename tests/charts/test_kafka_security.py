@@ -11,10 +11,10 @@ import pytest
 from effectively_once.operate.grant import Grants
 from effectively_once.operate.grants_file import read_grants
 from infra.components.kafka_security import MAY_ALL
+from infra.policy.restricted import violations
 from infra.values.kafka import External, KafkaValues
 from tests.charts.policies import Endpoint, allowed
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
-from tests.charts.restricted import violations
 from tests.charts.samples import IMAGE
 from tests.charts.samples import KAFKA_SECURITY as SECURITY
 from tests.charts.test_kafka import properties

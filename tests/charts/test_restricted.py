@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from infra.policy.pods import Object
+from infra.policy.restricted import violations
 from infra.values.common import Values
 from infra.values.streaming_pipeline import Service
 from tests.charts import samples
 from tests.charts.render import render
-from tests.charts.restricted import Object, violations
 from tests.harness.adapters.service_pod import pod as service_pod
 
 EVERY: dict[str, tuple[str, Values]] = {

@@ -9,9 +9,9 @@ import pytest
 
 from effectively_once.operate.grant_tables import Grants
 from effectively_once.operate.grants_file import read_grants
+from infra.policy.restricted import violations
 from infra.values.postgres import PostgresValues, Security
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
-from tests.charts.restricted import violations
 from tests.charts.samples import IMAGE
 from tests.charts.samples import POSTGRES_SECURITY as SECURITY
 

@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
-from infra.components import admission, data_plane
+from infra.components import admission, data_plane, image_policy, listener_policy
 from infra.components.namespaces import pod_security
+from infra.policy import rules
+from infra.policy.listeners import PLAIN
+from infra.policy.pods import pods
 from tests.charts import samples
 from tests.charts.deployment import releases
 from tests.charts.render import render
 from tests.infra.api_server import ApiServer, Object, api_server, missing
 from tests.infra.platform import settings
+from tests.infra.rule_cases import CASES, PINNED, STRICT, Case, objects
 
 pytestmark = pytest.mark.slow
 GEO = {"secret": "geo", "key": "token"}
@@ -235,10 +239,10 @@ def test_a_set_that_lets_its_volumes_go_is_refused_unless_it_says_so(
     server: ApiServer, servers: Servers, name: str
 ) -> None:
     one, _ = servers[name]
-    said = {data_plane.DELETED: "true"}
+    said = {rules.DELETED: "true"}
     for change, marks, expected in (
         ({"whenDeleted": "Delete"}, {}, "volumes would go with this set"),
-        ({"whenDeleted": "Delete"}, {data_plane.DELETED: "false"}, "volumes would go with this set"),
+        ({"whenDeleted": "Delete"}, {rules.DELETED: "false"}, "volumes would go with this set"),
         ({"whenScaled": "Delete"}, said, "volumes would go when this set is scaled down"),
     ):
         assert expected in (refused_set(server, _changed(one, change, marks)) or "")
@@ -276,3 +280,87 @@ def test_a_set_of_others_is_not_looked_at(server: ApiServer, servers: Servers) -
     other = copy.deepcopy(servers["postgres"][0])
     other["metadata"] = {"name": "other"}
     assert refused_set(server, _changed(other, {"whenDeleted": "Delete"})) is None
+
+
+def _made(one: Object) -> Object:
+    """Return a pod as a controller or Spark makes it of an object."""
+    labels = {"app.kubernetes.io/part-of": "effectively-once"}
+    (_, pod), *_ = pods(one)
+    # Their volumes and accounts are not here, and nothing looks at them.
+    spec = {**pod, "volumes": [{"name": name, "emptyDir": {}} for name in sorted(_mounts(pod))]}
+    spec = {key: value for key, value in spec.items() if key not in ("serviceAccountName", "priorityClassName")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "made", "labels": labels}, "spec": spec}
+
+
+def _mounts(pod: Object) -> set[str]:
+    return {mount["name"] for one in pod["containers"] for mount in one.get("volumeMounts", [])}
+
+
+@pytest.fixture(scope="module")
+def images(servers: Servers, server: ApiServer) -> ApiServer:
+    """Return the server with the policy on images in force, in the platform's namespace."""
+    name = image_policy.name(STRICT)
+    server.apply(_policy("", name, image_policy.policy(STRICT)), _policy("Binding", name, image_policy.binding(STRICT)))
+    name = listener_policy.name(STRICT)
+    server.apply(_policy("", name, listener_policy.policy()), _policy("Binding", name, listener_policy.binding(STRICT)))
+    (image, *_), (listener, *_) = (
+        [case.bad for case in CASES if case.rule == rule] for rule in ("tagged-images", "kafka-encrypted")
+    )
+    _until(lambda: refused_set(server, _made(image)) is not None and refused_set(server, listener) is not None)
+    return server
+
+
+JUDGED = [case for case in CASES if next(rule for rule in rules.RULES if rule.name == case.rule).expression]
+
+
+@pytest.mark.parametrize("case", JUDGED, ids=str)
+def test_the_server_refuses_what_a_preview_does(images: ApiServer, case: Case) -> None:
+    good, bad = case.good, case.bad
+    if "images" in case.rule:
+        good, bad = _made(good), _made(bad)
+    (rule,) = (rule for rule in rules.RULES if rule.name == case.rule)
+    assert refused_set(images, good) is None
+    assert rule.message in (refused_set(images, bad) or "")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.rule.endswith("-encrypted")], ids=str)
+def test_plain_listeners_are_taken_where_a_chart_says_so(images: ApiServer, case: Case) -> None:
+    one = case.bad
+    one["metadata"]["annotations"] = {PLAIN: "true"}
+    assert refused_set(images, one) is None
+
+
+@pytest.mark.parametrize("profile", ["laptop", "production"])
+def test_what_charts_make_without_security_is_taken(images: ApiServer, profile: str) -> None:
+    found = [one for one in objects(settings(profile=profile)) if one["kind"] in ("ConfigMap", "StatefulSet")]
+    platform = [one for one in found if one["metadata"]["namespace"] == PLATFORM]
+    assert len(platform) > 3
+    assert [line for one in platform if (line := refused_set(images, one))] == []
+
+
+def _with_image(name: str, image: str, **labels: str) -> Object:
+    pod = executor()
+    pod["metadata"] = {"name": name, "namespace": PLATFORM, "labels": labels}
+    pod["spec"]["containers"][0]["image"] = image
+    return pod
+
+
+def test_a_pod_of_others_is_not_looked_at(images: ApiServer) -> None:
+    assert refused_set(images, _with_image("other", "x:latest", app="other")) is None
+    ours = {"effectively-once/pipeline": "clicks"}
+    assert "digest" in (refused_set(images, _with_image("other", "x:latest", **ours)) or "")
+
+
+def test_a_pod_that_is_there_is_changed_but_for_its_image(images: ApiServer) -> None:
+    """Whatever was asked for when it was made: Spark and its operator change labels and owners."""
+    made = _with_image("there", "x:latest", app="other")
+    images.apply(made, namespace=PLATFORM)
+    words = ("--namespace", PLATFORM, "patch", "pod", "there", "--type=merge")
+    ours = {"metadata": {"labels": {"effectively-once/pipeline": "clicks"}}}
+    taken = images.run(*words, f"--patch={json.dumps(ours)}")
+    assert taken.returncode == 0, taken.stderr
+    container = made["spec"]["containers"][0]["name"]
+    for image, allowed in ((PINNED, True), ("y:latest", False)):
+        patch = {"spec": {"containers": [{"name": container, "image": image}]}}
+        done = images.run(*words[:-1], "--type=strategic", f"--patch={json.dumps(patch)}", "--dry-run=server")
+        assert (done.returncode == 0) == allowed, done.stderr

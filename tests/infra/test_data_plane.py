@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from infra.components import data_plane
+from infra.policy import rules
 from tests.charts.deployment import releases
 from tests.charts.render import Object, render
 from tests.infra.platform import crds, deploy, settings
@@ -47,7 +48,7 @@ def test_each_stateful_set_has_one_binding_that_finds_it_and_its_budget(given: d
         assert budget["spec"]["selector"]["matchLabels"] == one["spec"]["selector"]["matchLabels"]
         kept = one["spec"]["persistentVolumeClaimRetentionPolicy"]
         assert kept["whenScaled"] == "Retain"
-        said = one["metadata"].get("annotations", {}).get(data_plane.DELETED)
+        said = one["metadata"].get("annotations", {}).get(rules.DELETED)
         assert kept["whenDeleted"] == "Retain" or said == "true"
 
 
@@ -67,4 +68,6 @@ def test_it_comes_into_force_when_the_sets_are_there(tmp_path: Path) -> None:
 
 def test_servers_of_others_are_none_of_its_business(tmp_path: Path) -> None:
     engine = deploy(settings(**EXTERNAL), crds(tmp_path)).engine
-    assert set(engine.of("ValidatingAdmissionPolicy")) == {"effectively-once-drivers"}
+    assert set(engine.of("ValidatingAdmissionPolicy")) == {
+        f"effectively-once-{what}" for what in ("drivers", "images", "listeners")
+    }

@@ -94,6 +94,14 @@ base64. Every node must know those of all: so they follow from the cluster's id.
 {{- join "," $members }}
 {{- end }}
 
+{{- /* Said on what takes plain connections, since a policy of the cluster refuses it otherwise (infra/policy/rules.py). */}}
+{{- define "plain-listeners" -}}
+{{- if not .Values.security -}}
+annotations:
+  effectively-once/plain-listeners: "true"
+{{- end }}
+{{- end }}
+
 {{- /* What brokers and controllers have in common. */}}
 {{- define "common-properties" -}}
 node.id=${NODE_ID}

@@ -6,9 +6,10 @@ It reads specs alone: the API server's own rules are in the module k8s.io/pod-se
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-Object = dict[str, Any]
+from infra.policy.pods import Object, containers
+
 VOLUMES: Final = {
     "configMap",
     "csi",
@@ -27,11 +28,7 @@ PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 def violations(pod: Object) -> list[str]:
     """Return what such a namespace would refuse a pod for, a line each; none: it is let in."""
-    return [*_of_pod(pod), *(line for one in _containers(pod) for line in _of_container(one, pod))]
-
-
-def _containers(pod: Object) -> list[Object]:
-    return [one for kind in ("initContainers", "containers", "ephemeralContainers") for one in pod.get(kind, [])]
+    return [*_of_pod(pod), *(line for one in containers(pod) for line in _of_container(one, pod))]
 
 
 def _of_pod(pod: Object) -> Iterator[str]:

@@ -1,0 +1,68 @@
+"""What the API server refuses of Kafka's and PostgreSQL's files and options: plain connections that no chart speaks of.
+
+The policy is the same whatever a stack asks for: a chart that does not encrypt says so on the object. A policy that
+followed the setting would meet the preview that changes it, which asks the API server too (docs/adr/0106).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+
+from infra.components.release import FORCE, labels
+from infra.policy.listeners import VARIABLES
+from infra.policy.rules import LISTENERS
+from infra.settings import Settings
+from infra.values.network import OUR_LABEL
+
+NAMES: Final = ("kafka", "kafka-controller", "postgres")
+"""Of ConfigMaps, and of the StatefulSet whose options say whether it encrypts."""
+
+
+def name(settings: Settings) -> str:
+    """Return the policy's name; it is of the whole cluster, which stacks share."""
+    return f"{settings.namespace}-listeners"
+
+
+def policy() -> dict[str, Any]:
+    """Return the `spec` of the policy."""
+    operations = ["CREATE", "UPDATE"]
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
+                for group, resource in (("", "configmaps"), ("apps", "statefulsets"))
+            ]
+        },
+        "matchConditions": [{"name": "known", "expression": f"object.metadata.name in {[*NAMES]}"}],
+        "variables": [{"name": name, "expression": expression} for name, expression in VARIABLES.items()],
+        "validations": [{"expression": rule.expression, "message": rule.message} for rule in LISTENERS],
+    }
+
+
+def binding(settings: Settings) -> dict[str, Any]:
+    """Return the `spec` of its binding: in the platform's namespace it refuses."""
+    return {
+        "policyName": name(settings),
+        "validationActions": ["Deny"],
+        "matchResources": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.namespace}},
+            "objectSelector": {"matchLabels": OUR_LABEL},
+        },
+    }
+
+
+class ListenerPolicy(pulumi.ComponentResource):
+    """The policy in force."""
+
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:ListenerPolicy", "listener-policy", None, opts)
+        metadata = {"name": name(settings), "labels": labels("listener-policy"), "annotations": {FORCE: "true"}}
+        own = pulumi.ResourceOptions(parent=self, depends_on=after)
+        made = ValidatingAdmissionPolicy(name(settings), metadata=metadata, spec=policy(), opts=own)
+        bound = pulumi.ResourceOptions(parent=self, depends_on=[made])
+        ValidatingAdmissionPolicyBinding(name(settings), metadata=metadata, spec=binding(settings), opts=bound)
+        self.register_outputs({})

@@ -1,0 +1,1 @@
+"""What the platform must never be: a rule each, for the API server and for a preview with the policy pack."""
