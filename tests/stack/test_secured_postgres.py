@@ -153,18 +153,20 @@ def test_another_pipeline_neither_sees_nor_moves_its_marks(
 LAKE = LakeShape(pa.schema([("id", pa.string())]))
 
 
+def show_visit(address: LakeAddress, objects: MemoryStore) -> list[tuple[str, ...]]:
+    """Make a lake table, show an epoch of it, and return what tables there are of its pipeline."""
+    catalog = LakeCatalog(engine_of(address.database, PATIENCE_S), objects, address.root)
+    lake_tables.make(catalog, address, LAKE)
+    sink = IcebergSink(objects, address, LAKE, opened=lambda: catalog)
+    sink.publish_staged(0, 1, [sink.stage(0, pa.table({"id": ["a"]}, schema=LAKE.schema))])
+    return catalog.list_tables(address.pipeline)
+
+
 def test_another_pipeline_neither_sees_nor_moves_its_lake_tables(server: SecuredPostgres, log_in: LogIn) -> None:
     """Each makes its own with the rights of its role, and commits an epoch to it."""
-    objects = MemoryStore()
-    tables = {}
+    objects, bucket = MemoryStore(), BucketAddress("http://nowhere:1", "data")
     for name in ("orders", "clicks"):
-        address = LakeAddress(log_in(name), BucketAddress("http://nowhere:1", "data"), name, "visits")
-        catalog = LakeCatalog(engine_of(address.database, PATIENCE_S), objects, address.root)
-        lake_tables.make(catalog, address, LAKE)
-        sink = IcebergSink(objects, address, LAKE, opened=lambda catalog=catalog: catalog)  # type: ignore[misc]
-        sink.publish_staged(0, 1, [sink.stage(0, pa.table({"id": [name]}, schema=LAKE.schema))])
-        tables[name] = catalog.list_tables(name)
-    assert tables == {name: [(name, "visits")] for name in ("orders", "clicks")}
+        assert show_visit(LakeAddress(log_in(name), bucket, name, "visits"), objects) == [(name, "visits")]
     kept = rows(server, ("effectively_once", "iceberg_tables"))
     with session(DatabaseAddress(server.url)) as clicks:
         assert clicks.execute("SELECT DISTINCT table_namespace FROM effectively_once.iceberg_tables").fetchall() == [
