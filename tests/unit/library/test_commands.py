@@ -87,7 +87,11 @@ def test_lake_tables_are_set_back_before_the_start_is_checked_and_only_when_aske
     monkeypatch.setattr(command_line, "restore", lambda *_, **__: head)
     monkeypatch.setattr(command_line, "manifest_of", lambda _: SimpleNamespace(taken_ms=7))
     monkeypatch.setattr(LakePins, "set_back", lambda _, *given: done.append(given))
-    check = SimpleNamespace(verdict="a driver would start", refusal=None)
-    monkeypatch.setattr(command_line, "start_check", lambda *_: done.append("checked") or check)
+
+    def check(*_: object) -> SimpleNamespace:
+        done.append("checked")
+        return SimpleNamespace(verdict="a driver would start", refusal=None)
+
+    monkeypatch.setattr(command_line, "start_check", check)
     assert main(["restore", settings, str(tmp_path), *asked]) == 0
     assert done == [*([(head, 7)] if asked else []), "checked"]

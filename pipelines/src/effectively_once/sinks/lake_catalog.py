@@ -137,9 +137,9 @@ def make_catalog(address: LakeAddress, patience_s: float) -> Catalog:
 
 def make_catalog_tables(session: Session) -> None:
     """Make the catalog's own tables as PyIceberg would, unless they are there. Raises psycopg.Error."""
-    here = MetaData(schema=SCHEMA)
+    here, dialect = MetaData(schema=SCHEMA), postgresql.dialect()  # type: ignore[no-untyped-call]
     for table in SqlCatalogBaseTable.metadata.sorted_tables:
-        statement = CreateTable(table.to_metadata(here), if_not_exists=True).compile(dialect=postgresql.dialect())
+        statement = CreateTable(table.to_metadata(here), if_not_exists=True).compile(dialect=dialect)
         session.execute(str(statement).encode())
 
 
