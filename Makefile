@@ -87,7 +87,7 @@ mutants: ## mechanical mutants of the core: 90 % of each module have to be kille
 	@$(CLI) mutants $(ARGS)
 tampered: ## 10,000 alterations of a run's evidence, one at a time: the judge has to catch each; a matrix [ARGS="--only sent.jsonl"]
 	@$(CLI) tampered $(ARGS)
-bench: ## speed, as ratios of one run [CASE=quick|semantics|against|race|dedup|checkpoint|restart|state|held|optimisations|flat|catalog ARGS=]
+bench: ## speed, as ratios of one run [CASE=quick|semantics|against|race|dedup|checkpoint|restart|state|held|lake|optimisations|flat|catalog ARGS=]
 	@$(CLI) bench $(or $(CASE),quick) $(ARGS)
 test-core: ## and what guards the protocol: servers, sinks, crash points; CI plays it
 	@$(CLI) test --extent core $(ARGS)

@@ -112,7 +112,7 @@ class Pipeline(Section):
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
         driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
-        result_store: its tables are in the platform's result store; a pipeline with tables needs it.
+        result_store: its tables, and the catalog of lake ones, are in the platform's result store; both need it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
         backup: copies of the chain by a CronJob; None: there are none.
         kafka_credentials_secret: a login of an external broker for this pipeline alone; None takes

@@ -30,6 +30,7 @@ TITLES = {
     "flat": "The dedup catalog as live ids grow",
     "state": "State of windows: in the ledger, or in Spark",
     "held": "A held watermark",
+    "lake": "A lake table beside a topic",
     "optimisations": "Fusion and combiner lifting",
     "checkpoint": "A trivial batch with our checkpoint manager",
     "restart": "From a killed driver to the next epoch",

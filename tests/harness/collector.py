@@ -14,6 +14,7 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from tests.harness.adapters.chain_reader import ChainReader
+from tests.harness.adapters.lake import LakeTables
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.topics import TIMEOUT_S, ReadStalledError, Topics
 from tests.harness.checkers.declared import COORDINATE, Declaration, Sink
@@ -38,6 +39,7 @@ class Outputs:
         transform: runs its transform over the records of a file, into another. None: what a record is, its sender
             says, and further records close the windows.
         make: makes what a settings file needs beside topics.
+        lake: where its lake tables are; None: it has none.
     """
 
     declaration: Declaration
@@ -45,6 +47,7 @@ class Outputs:
     tables: Tables | None = None
     transform: Callable[[Path, Path], None] | None = None
     make: Callable[[Path], None] = lambda _: None
+    lake: LakeTables | None = None
 
 
 _SINKS = (
@@ -82,7 +85,7 @@ class Collector:
         self._source, self._outputs = source, outputs
 
     def boundary(self) -> dict[str, Any]:
-        """Where every sink ends now: what the epilogue must not move. Of a table, how many rows it has."""
+        """Where every sink ends now: what the epilogue must not move. Of a table of any kind, how many rows it has."""
         return {sink.name: self._end(sink) for sink in self._outputs.declaration.sinks}
 
     def _end(self, sink: Sink) -> Any:
@@ -92,12 +95,12 @@ class Collector:
             head = self._chain.head()
             assert head is not None, "the pipeline ran"
             return head.last_pinned
-        return self._tables.count(sink.name)
+        return self._tables_of(sink).count(sink.name)
 
-    @property
-    def _tables(self) -> Tables:
-        assert self._outputs.tables is not None, "it has tables"
-        return self._outputs.tables
+    def _tables_of(self, sink: Sink) -> Tables | LakeTables:
+        found = self._outputs.lake if sink.kind == "lake" else self._outputs.tables
+        assert found is not None, "it has such tables"
+        return found
 
     def collect(self, open_transactions: Callable[[], list[str]], stop: threading.Event) -> None:
         """Write everything below `observed/` but the epilogue. The driver must have stopped.
@@ -127,7 +130,7 @@ class Collector:
                 yield {**_plain(row), "epoch": epoch, "object": name}
         else:
             # Rows of a table have no place: their order means nothing.
-            for row in map(_plain, self._tables.rows(sink.name)):
+            for row in map(_plain, self._tables_of(sink).rows(sink.name)):
                 yield row if self._outputs.transform is not None else _with_source(row)
 
     def _records(self) -> Iterator[dict[str, Any]]:

@@ -32,7 +32,7 @@ class SinkSchema(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Literal["kafka", "files", "table"]
+    kind: Literal["kafka", "files", "table", "lake"]
     fields: dict[str, Type]
     key: str | None = None
     key_type: Literal["text", "hex"] = "text"

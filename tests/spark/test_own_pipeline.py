@@ -12,6 +12,7 @@ from infra.console import Console
 from infra.embedded.job import RunError
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import Toolchain
 from tests.harness.definition.asked import Definition
 from tests.harness.mixture import parse_faults
@@ -26,6 +27,8 @@ BEGAN_MS = 1_700_000_000_000
 READ = "json_records(frame, _FIELDS)"
 DRAWN = 'f.udf(lambda _: __import__("random").randrange(1000), "long")("amount")'
 """In Python: what is in a plan is refused at the start."""
+ROWS_GO_TO = "rows=("
+LAKE_TOO = 'rows=(ToIceberg("visits"), '
 BY_CHANCE = f'{READ}.withColumn("amount", {DRAWN})'
 
 
@@ -63,7 +66,8 @@ def struck(folder: Path, events: Path, toolchain: Toolchain, faults: str) -> Res
     strikes = parse_faults(faults, SEED)
     own = Definition.at(folder, None, Cache(cache_root()), toolchain)
     subject = rows_of(events, "key", "event_time_ms", strikes, own.settings)
-    return EmbeddedRun(folder.parent, toolchain, strikes, SEED, subject, Console(), own).run(faults)
+    database = find_postgres() if own.has_tables else None
+    return EmbeddedRun(folder.parent, toolchain, strikes, SEED, subject, Console(), own, database=database).run(faults)
 
 
 def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchain: Toolchain) -> None:
@@ -76,6 +80,20 @@ def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchai
     assert results.epochs.replayed
     (page,) = (folder.parent / "runs").glob("*-11/report.html")
     assert "clicks" in page.read_text()
+
+
+def test_a_lake_table_is_struck_and_judged_as_every_other_sink(
+    folder: Path, events: Path, toolchain: Toolchain
+) -> None:
+    if find_postgres() is None:
+        pytest.skip(HOW)
+    job = folder / "src" / "clicks" / "__init__.py"
+    text = job.read_text()
+    assert text.count(ROWS_GO_TO) == 1
+    job.write_text(text.replace(ROWS_GO_TO, LAKE_TOO).replace("import Count,", "import Count, ToIceberg,"))
+    results = struck(folder, events, toolchain, "database-kill,driver-kill")
+    assert results.verdict is Verdict.PASS, results.reasons
+    assert results.outputs["visits"].exact and results.outputs["visits"].observed
 
 
 def test_a_transform_that_draws_a_value_by_chance_is_found_out(

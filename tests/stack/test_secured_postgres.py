@@ -15,11 +15,17 @@ from psycopg import sql
 
 from effectively_once.errors import AccessError, SettingsError, SinkError
 from effectively_once.operate.grant_tables import OURS
+from effectively_once.sinks import lake_tables
 from effectively_once.sinks.database import AUTHORITIES, SSL_MODE, DatabaseAddress, Session, connect
+from effectively_once.sinks.iceberg import IcebergSink
+from effectively_once.sinks.lake_catalog import LakeAddress, LakeCatalog, engine_of
+from effectively_once.sinks.lake_files import LakeShape
 from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
 from effectively_once.sinks.tables import Name, TableShape, check, make
+from effectively_once.store.object_store import BucketAddress
 from infra.certificates import make_authority
 from tests.stack.secured_postgres import SecuredPostgres, secured_postgres
+from tests.unit.ledger.memory_store import MemoryStore
 
 pytestmark = pytest.mark.stack
 TABLES = {"result_store": True}
@@ -142,6 +148,43 @@ def test_another_pipeline_neither_sees_nor_moves_its_marks(
     with pytest.raises(SinkError, match="the shard has no progress mark"):
         read_mark(counts, PATIENCE_S)
     assert rows(server, ("effectively_once", "progress")) == marks
+
+
+LAKE = LakeShape(pa.schema([("id", pa.string())]))
+
+
+def show_visit(address: LakeAddress, objects: MemoryStore) -> list[tuple[str, ...]]:
+    """Make a lake table, show an epoch of it, and return what tables there are of its pipeline."""
+    catalog = LakeCatalog(engine_of(address.database, PATIENCE_S), objects, address.root)
+    lake_tables.make(catalog, address, LAKE)
+    sink = IcebergSink(objects, address, LAKE, opened=lambda: catalog)
+    sink.publish_staged(0, 1, [sink.stage(0, pa.table({"id": ["a"]}, schema=LAKE.schema))])
+    return catalog.list_tables(address.pipeline)
+
+
+def test_another_pipeline_neither_sees_nor_moves_its_lake_tables(server: SecuredPostgres, log_in: LogIn) -> None:
+    """Each makes its own with the rights of its role, and commits an epoch to it."""
+    objects, bucket = MemoryStore(), BucketAddress("http://nowhere:1", "data")
+    for name in ("orders", "clicks"):
+        assert show_visit(LakeAddress(log_in(name), bucket, name, "visits"), objects) == [(name, "visits")]
+    kept = rows(server, ("effectively_once", "iceberg_tables"))
+    with session(DatabaseAddress(server.url)) as clicks:
+        assert clicks.execute("SELECT DISTINCT table_namespace FROM effectively_once.iceberg_tables").fetchall() == [
+            ("clicks",)
+        ]
+        touch = "UPDATE effectively_once.iceberg_tables SET metadata_location = metadata_location"
+        assert clicks.execute(touch).rowcount == 1
+        for statement in (
+            "INSERT INTO effectively_once.iceberg_tables VALUES ('effectively_once', 'orders', 'more')",
+            "UPDATE effectively_once.iceberg_tables SET table_namespace = 'orders', table_name = 'more'",
+            "INSERT INTO effectively_once.iceberg_namespace_properties VALUES ('effectively_once', 'orders', 'a', 'b')",
+            "DELETE FROM effectively_once.iceberg_tables",
+        ):
+            with pytest.raises(pg.InsufficientPrivilege):
+                clicks.execute(statement.encode())
+    assert [row for row in rows(server, ("effectively_once", "iceberg_tables")) if row[1] == "orders"] == [
+        row for row in kept if row[1] == "orders"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from effectively_once.errors import PipelineError
 from effectively_once.ledger.layout import Layout
 from effectively_once.operate import grant, grant_objects, grant_tables, life_cycle
 from effectively_once.operate.backup.backup import Backup
+from effectively_once.operate.backup.backup_manifest import manifest_of
+from effectively_once.operate.backup.lake_pins import LakePins
 from effectively_once.operate.backup.location import location_of
 from effectively_once.operate.backup.restore import restore
 from effectively_once.operate.backup.series import Series
@@ -76,12 +78,13 @@ def _complete(job: Job, given: argparse.Namespace) -> int:
 def _backup(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place = location_of(given.place, settings, given.endpoint)
-    series = Series(place, settings.pipeline, _say)
+    source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
+    pins = LakePins(job, source, _say)
+    series = Series(place, settings.pipeline, _say, pins.unpin)
     if given.keep is not None:
         place = series.begin(datetime.now(UTC))
-    source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
     steps = [job.pipeline.recorded.name] if job.pipeline.recorded else []
-    manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps).take(
+    manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps, pin=pins.pin).take(
         all_output=not given.output_from_floor, checkpoint=given.checkpoint
     )
     size = sum(copied.bytes for copied in manifest.objects.values())
@@ -95,9 +98,18 @@ def _restore(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place, layout = location_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
     store = S3ObjectStore(settings.bucket)
-    head = restore(place, store, layout, lambda head: refuse_changed(head.settings, job.bound, str(place)), _say)
+    head = restore(
+        place,
+        store,
+        layout,
+        lambda head: refuse_changed(head.settings, job.bound, str(place)),
+        _say,
+        kept=tuple(job.pipeline.lake_tables),
+    )
     declared = f", epoch {head.declared.epoch} is declared" if head.declared else ""
     _say(f"restored: epoch {head.last_recorded} is the last recorded{declared}")
+    if given.set_lake_tables_back:
+        LakePins(job, store, _say).set_back(head, manifest_of(place).taken_ms)
     check = start_check(job, store, os.environ.get(WHEEL_DIGEST))
     _say(f"start: {check.verdict}")
     if check.refusal is not None:
@@ -138,6 +150,11 @@ def parser() -> argparse.ArgumentParser:
         help="one of a series: in a folder of its own below the place, named after the moment; the newest N stay",
     )
     putting_back = commands.add_parser("restore", help="put a chain back from a backup")
+    putting_back.add_argument(
+        "--set-lake-tables-back",
+        action="store_true",
+        help="lake tables show what they did at the backup, and nothing that came after it",
+    )
     for command, function in ((inspect, _inspect), (whole, _complete), (backup, _backup), (putting_back, _restore)):
         command.add_argument("settings", type=Path, help="settings file of the pipeline")
         command.set_defaults(command=function)

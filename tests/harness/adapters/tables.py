@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from effectively_once.operate.grant_tables import SHARED
 from effectively_once.sinks import tables
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.tables import TableShape
@@ -30,32 +31,36 @@ class Tables:
 
     def __init__(self, server: Database, pipeline: str) -> None:
         """`server` runs."""
-        self._server, self._pipeline = server, pipeline
+        self.server, self.pipeline = server, pipeline
 
     def make(self, sink: str, shape: TableShape, shards: int) -> None:
         """Make a sink's table and its marks. Raises what effectively_once.sinks.tables.make raises."""
-        tables.make(DatabaseAddress(self._server.url), self._pipeline, sink, shape, shards)
+        tables.make(DatabaseAddress(self.server.url), self.pipeline, sink, shape, shards)
 
     def count(self, sink: str) -> int:
         """How many rows a table has."""
-        with self._server.connect() as connection:
+        with self.server.connect() as connection:
             found = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(self._name(sink))).fetchone()
         return int(found[0]) if found else 0
 
     def rows(self, sink: str) -> Iterator[dict[str, Any]]:
         """Every row of a table."""
-        with self._server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        with self.server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
             # Times are compared as messages have them, and a server may be anywhere.
             cursor.execute("SET TIME ZONE 'UTC'")
             yield from cursor.execute(sql.SQL("SELECT * FROM {}").format(self._name(sink)))
 
     def drop(self) -> None:
         """Delete them, with their marks: on a server that others use too, nothing of the pipeline is left."""
-        with self._server.connect() as connection:
-            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self._pipeline)))
-            connection.execute(
-                sql.SQL("DELETE FROM {} WHERE pipeline = %s").format(sql.Identifier(*tables.MARKS)), [self._pipeline]
-            )
+        with self.server.connect() as connection:
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.pipeline)))
+            for name, column in SHARED.items():
+                table = sql.Identifier(tables.MARKS[0], name)
+                # There since the first pipeline with a table, or with a lake table.
+                if connection.execute("SELECT to_regclass(%s)", [table.as_string(connection)]).fetchone() != (None,):
+                    connection.execute(
+                        sql.SQL("DELETE FROM {} WHERE {} = %s").format(table, sql.Identifier(column)), [self.pipeline]
+                    )
 
     def _name(self, sink: str) -> sql.Identifier:
-        return sql.Identifier(self._pipeline, sink)
+        return sql.Identifier(self.pipeline, sink)

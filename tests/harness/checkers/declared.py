@@ -77,14 +77,14 @@ class Sink:
 
     Attributes:
         name: of it.
-        kind: what it writes to; rows of a table do not tell their epoch.
+        kind: what it writes to; rows of a table, and of a lake table, do not tell their epoch.
         of: `rows`, `dead_letter`, or the name of aggregates.
         columns: that are compared.
         totals: whether it holds the aggregates over all keys.
     """
 
     name: str
-    kind: Literal["kafka", "files", "table"]
+    kind: Literal["kafka", "files", "table", "lake"]
     of: str
     columns: tuple[str, ...] = ()
     totals: bool = False
@@ -311,7 +311,7 @@ def identity(declaration: Declaration, sink: Sink, row: Mapping[str, Any]) -> An
     if sink.of == "dead_letter" and row.get("reason") in aggregated.IMPOSSIBLE:
         return _identity_of_result(declaration, row)
     if sink.of in ("rows", "dead_letter"):
-        # Messages name their source; files and tables have it in columns.
+        # Messages name their source; all else has it in columns.
         source = row.get("source") if sink.kind == "kafka" else [row.get(name) for name in COORDINATE]
         return tuple(source) if isinstance(source, list) and len(source) == 3 else None
     key, start = "" if sink.totals else declaration.aggregates[sink.of].key(row), row.get("window_start_ms")

@@ -122,7 +122,7 @@ class DueRows:
                 shown = json_of(shown)
             if type(shown) is not type(value) or shown != value:
                 return f"{name} is {shown!r:.80}, due is {value!r:.80}"
-        if self._sink.kind != "table" and row.get("epoch") != due.epoch:
+        if self._sink.kind not in ("table", "lake") and row.get("epoch") != due.epoch:
             return f"published in epoch {row.get('epoch')}, due was {due.epoch}"
         return None
 

@@ -13,7 +13,12 @@ from tests.harness.wire import CREATE_TIME, TEXT, bytes_of, compact, json_object
 
 Row = Mapping[str, Any]
 Fits = Callable[[Any], bool]
-_READ = {"kafka": ADDED, "files": frozenset({"sink", "object"}), "table": frozenset({"sink"})}
+_READ = {
+    "kafka": ADDED,
+    "files": frozenset({"sink", "object"}),
+    "table": frozenset({"sink"}),
+    "lake": frozenset({"sink"}),
+}
 """Names in an observed row that are not its own."""
 _HEX = re.compile(r"([0-9a-f]{2})*")
 

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Self
 import orjson
 
 from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.store.object_store import BucketAddress
 from infra.embedded.job import ASK_S, Job, RunError
 from infra.embedded.stack import Endpoints
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.job_home import PROGRAM, JobHome
+from tests.harness.adapters.lake import LakeTables
 from tests.harness.adapters.tables import Tables
 from tests.harness.checkers.declared import Declaration
 from tests.harness.checkers.declared_run import DECLARATION
@@ -105,8 +107,8 @@ class Definition:
 
     @property
     def has_tables(self) -> bool:
-        """Whether it writes to a result store."""
-        return bool(self.said["tables"])
+        """Whether it writes to a result store: rows, or which metadata of a lake table is the newest."""
+        return bool(self.said["tables"] or self.said["lake"])
 
     @property
     def left_out(self) -> Mapping[str, str]:
@@ -170,10 +172,13 @@ class Definition:
         directory.write_json(directory.observed / DECLARATION, document)
         home = JobHome(self.toolchain, endpoints, directory.path, environment=self.environment)
         job = self.settings["job"]
+        bucket = BucketAddress(endpoints.s3_endpoint, settings.s3_bucket)
+        lake = LakeTables(tables, bucket) if tables is not None and self.said["lake"] else None
         return Outputs(
             Declaration.of(document),
             self.said["kafka"],
             tables if self.has_tables else None,
             lambda source, given: home.transform(job, source, given),
             make if self.has_tables else lambda _: None,
+            lake,
         )

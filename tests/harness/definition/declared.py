@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from effectively_once import Pipeline, ToFiles, ToIceberg, ToKafka, Windowed
+from effectively_once import Pipeline, ToFiles, ToIceberg, ToKafka, ToTable, Windowed
 from effectively_once.driver.version import package_digests
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import import_pipeline
@@ -31,8 +31,8 @@ from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
 from tests.harness.wire import TEXT, as_text, spell
 
-_LAKE = "it is a lake table, which nothing here reads yet"
 _NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
+_KINDS = {ToKafka: "kafka", ToFiles: "files", ToTable: "table", ToIceberg: "lake"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,14 +93,13 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "kafka": pipeline.kafka_sinks,
         "files": pipeline.file_sinks,
         "tables": list(pipeline.tables),
+        "lake": list(pipeline.lake_tables),
     }
 
 
 def _why_unjudged_windows(each: Windowed) -> str | None:
     """Why a sink of aggregates cannot be compared; None where it can."""
     to = each.to
-    if isinstance(to, ToIceberg):
-        return _LAKE
     if isinstance(to, ToKafka) and to.value:
         return _NO_JSON
     needed = {*keys_of(each), WINDOW_START}
@@ -116,23 +115,20 @@ def _parts(value: Value) -> tuple[Any, ...]:
 
 def _why_unjudged(to: AnySink) -> str | None:
     """Why a sink of rows cannot be compared; None where it can."""
-    if isinstance(to, ToIceberg):
-        return _LAKE
     if isinstance(to, ToKafka):
         return _NO_JSON if to.value else None
-    if not isinstance(to, ToFiles) and to.key:
+    if isinstance(to, ToTable) and to.key:
         return "its rows replace each other"
     coordinates = set(COORDINATES.names)
     return "its columns leave topic, partition and offset out" if to.columns and coordinates - {*to.columns} else None
 
 
 def _sink(pipeline: Pipeline, to: AnySink, of: str, recorded: set[str], totals: bool = False) -> dict[str, Any]:
-    kind = "kafka" if isinstance(to, ToKafka) else "files" if isinstance(to, ToFiles) else "table"
     columns = pipeline.schema_of(to.name).names
     apart = recorded | (set(COORDINATES.names) if of == "rows" else set())
     return {
         "name": to.name,
-        "kind": kind,
+        "kind": _KINDS[type(to)],
         "of": of,
         "columns": [name for name in columns if name not in apart],
         "totals": totals,

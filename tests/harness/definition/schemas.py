@@ -9,7 +9,17 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from effectively_once import Collect, Count, CountDistinct, OwnAggregate, Pipeline, ToFiles, ToKafka, Windowed
+from effectively_once import (
+    Collect,
+    Count,
+    CountDistinct,
+    OwnAggregate,
+    Pipeline,
+    ToFiles,
+    ToIceberg,
+    ToKafka,
+    Windowed,
+)
 from effectively_once.pipeline.sinks import AnySink
 from tests.harness.checkers.aggregated import WHOLE, Value
 from tests.harness.schemas import SinkSchema, Type
@@ -112,8 +122,9 @@ def _schema(to: AnySink, columns: Mapping[str, Type], shard_by: tuple[str, ...],
     from_input = order == ("source",)
     if not isinstance(to, ToKafka):
         fields = {name: columns[name] for name in to.columns or columns}
-        files = isinstance(to, ToFiles)
-        return SinkSchema(kind="files" if files else "table", fields={**fields, **(_EPOCH if files else {})})
+        if isinstance(to, ToFiles):
+            return SinkSchema(kind="files", fields={**fields, **_EPOCH})
+        return SinkSchema(kind="lake" if isinstance(to, ToIceberg) else "table", fields=fields)
     # A message names its source in one field, unless its author asks for the columns too.
     names = to.columns or [name for name in columns if not (from_input and name in _SOURCE)]
     fields = {**{name: columns[name] for name in names}, **_EPOCH, **({"source": "source"} if from_input else {})}

@@ -17,6 +17,9 @@ from effectively_once.sinks.iceberg import IcebergSink
 from effectively_once.sinks.lake_catalog import open_catalog
 from effectively_once.sinks.publish import Mark, Published
 from effectively_once.store.object_store import shared_store
+from tests.harness.adapters.lake import LakeTables
+from tests.harness.adapters.tables import Tables
+from tests.harness.evidence import EvidenceError
 from tests.stack.sinks.adapter import Place
 from tests.stack.sinks.counts_table import as_owner
 from tests.stack.sinks.iceberg_sink import SHAPE, IcebergAdapter
@@ -67,6 +70,25 @@ def test_a_reader_sees_what_is_shown(adapter: IcebergAdapter) -> None:
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == ["a", "b"]
     with pytest.raises(SinkError, match="the lake table does not exist"):
         read_lake_table(where.database.url, where.bucket, where.pipeline, "nowhere")
+
+
+def test_the_reader_of_a_run_goes_without_the_products_and_sees_what_anybody_added(
+    servers: Servers, adapter: IcebergAdapter
+) -> None:
+    """Also a row that was appended twice by somebody who knows no marks; afterwards nothing of the pipeline is left."""
+    lake_tables.create(adapter.address, SHAPE)
+    where = adapter.address
+    tables = Tables(servers.postgres, where.pipeline)
+    reader = LakeTables(tables, replace(where.bucket, endpoint=servers.object_store.endpoint))
+    assert (reader.count(where.sink), list(reader.rows(where.sink))) == (0, [])
+    adapter.sink().publish(0, 1, adapter.rows(["a", "b"]))
+    assert (reader.count(where.sink), sorted(row["id"] for row in reader.rows(where.sink))) == (2, ["a", "b"])
+    with open_catalog(where).load_table(where.identifier).transaction() as others:
+        others.append(adapter.rows(["b"]))
+    assert sorted(row["id"] for row in reader.rows(where.sink)) == ["a", "b", "b"]
+    tables.drop()
+    with pytest.raises(EvidenceError, match="the catalog has no such lake table"):
+        reader.count(where.sink)
 
 
 def test_a_role_without_rights_is_named(

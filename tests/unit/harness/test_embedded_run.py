@@ -26,7 +26,14 @@ from tests.harness.schemas import WITH_TABLE
 from tests.harness.subject import seeded
 
 NONE = cast(Any, None)
-SAID = {"rows": ["accepted"], "tables": [], "schemas": {}, "code": {"clicks": "ab" * 16}, "defaults": {"shards": 3}}
+SAID = {
+    "rows": ["accepted"],
+    "tables": [],
+    "lake": [],
+    "schemas": {},
+    "code": {"clicks": "ab" * 16},
+    "defaults": {"shards": 3},
+}
 OWN = Definition(Job({"pipeline": "clicks", "topic": "e", "job": "clicks", "kafka_bootstrap": "unused"}), NONE, SAID)
 ENDPOINTS = Endpoints("broker:1", "http://store:2", "key", s3_secret_key="none", s3_bucket="bucket")
 SUBJECT = seeded(3, 9_000)

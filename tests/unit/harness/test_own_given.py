@@ -9,14 +9,25 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import (
+    Count,
+    Pipeline,
+    RecordedStep,
+    Stateful,
+    Sum,
+    ToFiles,
+    ToIceberg,
+    ToKafka,
+    ToTable,
+    Windowed,
+)
 from tests.harness.checkers.declared import Declaration
 from tests.harness.definition.declared import NotJudgedError, describe
 
 PIPELINE = Pipeline(
     transform=lambda frame: frame,
     columns=pa.schema([("key", pa.string()), ("amount", pa.int64())]),
-    rows=(ToKafka("accepted", key="key"), ToFiles("archive"), ToTable("events")),
+    rows=(ToKafka("accepted", key="key"), ToFiles("archive"), ToTable("events"), ToIceberg("visits")),
     windows=(
         Windowed(
             by="key",
@@ -39,6 +50,7 @@ def test_every_sink_is_judged_by_rows_or_by_what_it_aggregates() -> None:
         "accepted": ("kafka", "rows", False),
         "archive": ("files", "rows", False),
         "events": ("table", "rows", False),
+        "visits": ("lake", "rows", False),
         "per_minute": ("kafka", "per_minute", False),
         "totals": ("files", "per_minute", True),
         "dead_letter": ("kafka", "dead_letter", False),
@@ -53,11 +65,13 @@ ROWS_LEFT_OUT: list[tuple[Any, str]] = [
     (ToKafka("raw", value="key"), "no JSON"),
     (ToTable("latest", key=("id",)), "replace each other"),
     (ToFiles("some", columns=("id", "key")), "leave topic, partition and offset out"),
+    (ToIceberg("few", columns=("id", "key")), "leave topic, partition and offset out"),
 ]
 AGGREGATES_LEFT_OUT: list[tuple[Any, str]] = [
     (ToKafka("raw", value="key"), "no JSON"),
     (ToKafka("some", columns=("key", "count")), "leave key and window out"),
     (ToTable("few", columns=("count",)), "leave key and window out"),
+    (ToIceberg("less", columns=("count",)), "leave key and window out"),
 ]
 
 
@@ -70,7 +84,14 @@ def test_what_cannot_be_told_apart_is_left_out_with_the_reason() -> None:
     for to, why in AGGREGATES_LEFT_OUT:
         found = of(replace(PIPELINE, windows=(replace(windows, to=to),)))
         assert why in found.left_out[to.name]
-        assert {sink.name for sink in found.sinks} == {"accepted", "archive", "events", "totals", "dead_letter"}
+        assert {sink.name for sink in found.sinks} == {
+            "accepted",
+            "archive",
+            "events",
+            "visits",
+            "totals",
+            "dead_letter",
+        }
 
 
 def test_what_a_recorded_step_adds_is_not_compared() -> None:

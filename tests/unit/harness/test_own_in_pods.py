@@ -47,6 +47,7 @@ SAID: dict[str, Any] = {
     "rows": ["clicks"],
     "kafka": ["clicks", "raw", "dead_letter"],
     "tables": [],
+    "lake": [],
 }
 DEPLOYED = {
     "image": "i:1",
@@ -199,16 +200,17 @@ class FakeTable:
 SETTINGS = PipelineSettings.model_validate({**DEPLOYED["settings"], "pipeline": "uc_7", "topic": "e"})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("tables", [[], ["clicks"]])
-def test_its_tables_are_made_by_the_charts_job_and_only_where_it_has_some(tmp_path: Path, tables: list[str]) -> None:
+@pytest.mark.parametrize("tables", [{}, {"tables": ["clicks"]}, {"lake": ["clicks"]}])
+def test_its_tables_are_made_by_the_charts_job_and_only_where_it_has_some(tmp_path: Path, tables: Any) -> None:
     done: list[str] = []
-    own, place = definition(tmp_path, tables=tables), stage(tmp_path)
+    own, place = definition(tmp_path, **tables), stage(tmp_path)
     table: Any = FakeTable(done) if tables else None
     outputs = place._outputs(place.directory, SETTINGS, table, own, lambda: done.append("create"))
     assert done == []
     outputs.make(tmp_path)
     assert done == (["create", "drop tables of uc_7 later"] if tables else [])
     assert str(outputs.tables) == ("tables of uc_7" if tables else "None")
+    assert (outputs.lake is not None) == ("lake" in tables)
     assert (outputs.declaration.topics, outputs.kafka) == (("clicks",), SAID["kafka"])
     assert outputs.transform is not None
     written = orjson.loads((place.directory.observed / DECLARATION).read_bytes())

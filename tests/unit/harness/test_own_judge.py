@@ -34,11 +34,26 @@ DECLARATION = {
         {"name": "dead_letter", "kind": "kafka", "of": "dead_letter", "columns": [], "totals": False},
         {"name": "user_counts", "kind": "kafka", "of": "user_counts", "columns": ["user", "count"], "totals": False},
         {"name": "global_counts", "kind": "files", "of": "user_counts", "columns": ["count"], "totals": True},
+        {"name": "visits", "kind": "lake", "of": "rows", "columns": COLUMNS, "totals": False},
     ],
     "aggregates": {"user_counts": {"by": "user", "values": {"count": ["sum", None]}}},
     "left_out": {"raw": "no JSON"},
 }
 Lines = list[dict[str, Any]]
+
+
+def visit_of(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a topic as a lake table has it."""
+    place = dict(zip(("topic", "partition", "offset"), row["source"], strict=True))
+    return {"sink": "visits", **place, **{name: row[name] for name in COLUMNS}}
+
+
+def declare(told: dict[str, Any]) -> None:
+    """Say that the pipeline is somebody else's, and has a lake table."""
+    told["settings"].update(campaign=OWN_PIPELINE)
+    fields = told["schemas"]["accepted"]["fields"]
+    place = {"topic": "text", "partition": "integer", "offset": "integer"}
+    told["schemas"]["visits"] = {"kind": "lake", "fields": {**place, **{name: fields[name] for name in COLUMNS}}}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +70,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         given.append({"source": place, "reason": reason, "row": columns, **value})
     write_lines(made / "observed" / "given.jsonl", given)
     write_json(made / "observed" / "declaration.json", DECLARATION)
-    manifest(lambda told: told["settings"].update(campaign=OWN_PIPELINE))(made)
+    accepted = lines_of(made / "observed" / "accepted.jsonl")
+    write_lines(made / "observed" / "visits.jsonl", [visit_of(row) for row in accepted])
+    manifest(declare)(made)
     return bind(made)
 
 
@@ -80,7 +97,7 @@ def test_a_whole_run_passes_and_says_what_was_left_out(
     results = judge(run)
     assert is_declared(Case(run))
     assert results.verdict is PASS, results.reasons
-    assert set(results.outputs) == {"accepted", "dead_letter", "user_counts", "global_counts"}
+    assert set(results.outputs) == {"accepted", "dead_letter", "user_counts", "global_counts", "visits"}
     assert all(output.observed and output.exact for output in results.outputs.values())
     assert results.workload.acknowledged == results.workload.sent > 0
     assert "not judged: raw" in results.oracle("multiset").says
@@ -101,6 +118,10 @@ OFFENCES: list[tuple[str, Callable[[Lines], object], str]] = [
     ("user_counts", lambda rows: rows[0].update(count=float(rows[0]["count"])), "1 corrupted"),
     ("global_counts", lambda rows: rows.pop(), "1 missing"),
     ("dead_letter", lambda rows: rows.pop(), "1 missing"),
+    ("visits", lambda rows: rows.pop(), "1 missing"),
+    ("visits", lambda rows: rows.append(rows[0]), "1 duplicated"),
+    ("visits", lambda rows: rows[0].update(offset=10**6), "1 phantom"),
+    ("visits", lambda rows: rows[0].update(payload="another"), "1 corrupted"),
     ("dead_letter", lambda rows: [row.update(encoding="base64") for row in rows], "is 'base64', due is 'utf-8'"),
 ]
 

@@ -26,6 +26,7 @@ SAID: dict[str, Any] = {
     "declaration": {"attached": True, "aggregates": {"per_minute": {}}},
     "rows": ["accepted", "events"],
     "tables": ["events"],
+    "lake": [],
     "defaults": {},
 }
 

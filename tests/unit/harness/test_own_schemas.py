@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import Count, Pipeline, RecordedStep, Sum, ToFiles, ToIceberg, ToKafka, ToTable, Windowed
 from effectively_once_jobs import user_counts
 from tests.harness import with_table
 from tests.harness.definition.declared import describe
@@ -33,6 +33,7 @@ PIPELINE = Pipeline(
         ToKafka("few", columns=("amount", "key")),
         ToFiles("archive"),
         ToTable("events"),
+        ToIceberg("visits"),
     ),
     windows=(
         Windowed(
@@ -71,6 +72,7 @@ WINDOW = {"window_start_ms": "integer", "count": "integer"}
         ("few", {"amount": "integer", "key": "text", **SHOWN}),
         ("archive", {**SOURCE, **COLUMNS, "epoch": "integer"}),
         ("events", {**SOURCE, **COLUMNS}),
+        ("visits", {**SOURCE, **COLUMNS}),
         ("per_minute", {"key": "text", **WINDOW, "amount": "integer", "epoch": "integer"}),
         ("totals", {**WINDOW, "amount": "integer or null", "epoch": "integer"}),
     ],

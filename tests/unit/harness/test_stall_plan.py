@@ -96,7 +96,13 @@ def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
 
 
 def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:
-    said = {"declaration": {"attached": True, "aggregates": {}}, "rows": ["accepted"], "tables": [], "defaults": {}}
+    said = {
+        "declaration": {"attached": True, "aggregates": {}},
+        "rows": ["accepted"],
+        "tables": [],
+        "lake": [],
+        "defaults": {},
+    }
     own, stalls = Definition(Job({}), cast("Toolchain", None), said), Conditions(stall_s=(3.0, 12.0))
     planned = planned_faults(1, parse_faults("executor-stall*6", 1), stalls, own)
     assert sorted(one.planned_s or 0.0 for one in planned) == [3.0] * 3 + [12.0] * 3

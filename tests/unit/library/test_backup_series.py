@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from effectively_once.ledger.objects import Delete, Put
 from effectively_once.operate.backup.backup import Backup
-from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError
+from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, manifest_of
 from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.operate.backup.series import Series
 from effectively_once.store.folder_store import FolderStore
@@ -57,7 +58,9 @@ def test_the_newest_complete_ones_stay_and_can_be_restored(series: Series, said:
     series.prune(2)
     assert (folders(series), said) == (["20260301T040506Z", "20260302T040506Z"], [])
     newest = take(series, 3)
-    series.prune(2)
+    gone, unpinned = manifest_of(series.place.below("20260301T040506Z")), list[int]()
+    replace(series, unpin=unpinned.append).prune(2)
+    assert unpinned == [gone.taken_ms]
     assert folders(series) == ["20260302T040506Z", "20260303T040506Z"]
     assert [one.partition(", ")[0] for one in said] == ["deleted: there/20260301T040506Z"]
     assert restored(newest).objects

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from effectively_once import __main__ as command_line
 from effectively_once.__main__ import main
 from effectively_once.errors import SettingsError
 from effectively_once.operate.backup.backup_manifest import BackupError
+from effectively_once.operate.backup.lake_pins import LakePins
 from effectively_once.operate.create import create_command
 from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
 from tests.settings import REQUIRED
@@ -71,3 +74,24 @@ def test_an_incomplete_backup_is_refused_before_anything_is_asked_of_the_store(
     monkeypatch.setenv(SECRET_KEY, "secret")
     assert main(["restore", settings, str(tmp_path)]) == BackupError.exit_code
     assert "it is incomplete" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [(), ("--set-lake-tables-back",)])
+def test_lake_tables_are_set_back_before_the_start_is_checked_and_only_when_asked(
+    settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    done: list[object] = []
+    head = SimpleNamespace(last_recorded=4, declared=None)
+    monkeypatch.setenv(ACCESS_KEY, "key")
+    monkeypatch.setenv(SECRET_KEY, "secret")
+    monkeypatch.setattr(command_line, "restore", lambda *_, **__: head)
+    monkeypatch.setattr(command_line, "manifest_of", lambda _: SimpleNamespace(taken_ms=7))
+    monkeypatch.setattr(LakePins, "set_back", lambda _, *given: done.append(given))
+
+    def check(*_: object) -> SimpleNamespace:
+        done.append("checked")
+        return SimpleNamespace(verdict="a driver would start", refusal=None)
+
+    monkeypatch.setattr(command_line, "start_check", check)
+    assert main(["restore", settings, str(tmp_path), *asked]) == 0
+    assert done == [*([(head, 7)] if asked else []), "checked"]

@@ -52,6 +52,15 @@ def test_a_pipeline_that_has_a_chain_is_left_as_it_is() -> None:
         assert target.objects == before
 
 
+def test_files_of_a_lake_table_may_stay_where_they_are_and_no_others() -> None:
+    place, target = taken(stored(8)), ListedStore()
+    target.objects["clicks/visits/data/000000009-a.parquet"] = b"rows"
+    with pytest.raises(ChainError, match="1 objects of the pipeline are not those of the backup"):
+        restore(place, target, LAYOUT, kept=("other", "deltas"))
+    restore(place, target, LAYOUT, kept=("visits",))
+    goes_on(target, 12)
+
+
 def test_a_head_that_appears_meanwhile_is_not_replaced() -> None:
     """A driver was started too early: it finds no head, and begins a chain of its own."""
     place, target = taken(stored(8)), ListedStore()

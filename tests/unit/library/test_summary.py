@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import Count, Pipeline, ToFiles, ToIceberg, ToKafka, ToTable, Windowed
 from effectively_once.epoch import between
 from effectively_once.epoch.summary import Summary
 from effectively_once.errors import InputError, SinkError
@@ -19,9 +20,10 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.staged import StagedFile
+from effectively_once.sinks.staged import StagedFile, StagedSink
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration
+from tests.unit.library.lake import Lake
 
 SHARDS, EPOCH = 2, 4
 PIPELINE = Pipeline(
@@ -128,6 +130,20 @@ def test_files_of_all_shards_and_totals_become_visible(files: Files) -> None:
         "raw": {"0": 2},
         "totals": {"0": 1},
     }
+
+
+def test_totals_become_visible_in_a_lake_table_too(files: Files) -> None:
+    (windows,) = PIPELINE.windows
+    pipeline = replace(PIPELINE, windows=(replace(windows, totals=ToIceberg("totals")),))
+    lake = Lake(shape=pipeline.lake_tables["totals"])
+    lake.sink().publish_staged(EPOCH - 1, 1, [], begins=True)
+    summary = Summary(*publish(files))
+
+    def opened(name: str) -> StagedSink:
+        return lake.sink() if name == "totals" else files(name)
+
+    summary.publish_files(pipeline, FOUND, declaration(EPOCH), 9, opened)
+    assert lake.table.scan().to_arrow().to_pylist() == [{"window_start_ms": 0, "n": 7}]
 
 
 def test_the_order_in_which_shards_report_does_not_matter(files: Files) -> None:

@@ -3,8 +3,9 @@
 Run as `python -m effectively_once grant-tables FILE`, with one file of a password for each role in a folder, and the
 owner's login in the environment. Safe to run again.
 
-A role owns the schema of its name and the tables in it. Of the marks, which all pipelines have in one table, it sees
-and changes the rows of its name. Each role of ours is a member of one that cannot log in, and is known by that.
+A role owns the schema of its name and the tables in it. Of what all pipelines have in the same tables, the marks and
+the catalog of lake tables, it sees and changes the rows of its name. Each role of ours is a member of one that cannot
+log in, and is known by that.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LEAST_S: Final = 1.0
 """How long a server may take to answer when the deadline is near."""
 OURS: Final = "effectively-once.pipelines"
 """The role that those of pipelines are members of. No pipeline has a dash in its name."""
+SHARED: Final = {MARKS[1]: "pipeline", "iceberg_tables": "table_namespace", "iceberg_namespace_properties": "namespace"}
+"""Tables that all pipelines have rows in, and the column of each that says whose a row is."""
 TAKEN: Final = ("public", "none", "information_schema", MARKS[0])
 """Names that PostgreSQL or the platform has for a role or a schema of its own, besides those that begin with `pg_`."""
 _MEMBERS: Final = """
@@ -79,7 +82,7 @@ class Grants(BaseModel):
 
 
 def grant(session: Session, grants: Grants, passwords: Mapping[str, str], say: Callable[[str], object]) -> None:
-    """Give each pipeline its role, password, schema and marks, all at once; then end those of ours that are no more.
+    """Give each pipeline its role, password, schema and rows of its own, all at once; then end those of no pipeline.
 
     What belonged to the owner, as a pipeline without a role made it, becomes the role's. Sessions that have begun go on
     when a password changes. Roles that the file does not name log in no more, and keep their tables.
@@ -97,7 +100,11 @@ def grant(session: Session, grants: Grants, passwords: Mapping[str, str], say: C
     """
     with session.transaction():
         make_marks(session)
-        _share_marks(session)
+        # Their library is an extra, and in the image that this runs in.
+        from effectively_once.sinks.lake_catalog import make_catalog_tables  # noqa: PLC0415
+
+        make_catalog_tables(session)
+        _share(session)
         ours = {name for (name,) in session.execute(_MEMBERS, [OURS]).fetchall()}
         for user in grants.users:
             _make_role(session, user, passwords[user], is_there=user in ours)
@@ -109,18 +116,22 @@ def grant(session: Session, grants: Grants, passwords: Mapping[str, str], say: C
     say(f"{len(grants.users)} roles have their schemas and marks; {len(gone)} log in no more")
 
 
-def _share_marks(session: Session) -> None:
-    """Let each role of ours use the marks of its own name; the owner of the table, and a superuser, see all of them."""
-    marks, ours = sql.Identifier(*MARKS), sql.Identifier(OURS)
+def _share(session: Session) -> None:
+    """Let each role of ours use the rows of its own name; the owner of the tables, and a superuser, see all of them."""
+    ours = sql.Identifier(OURS)
     if not _has_role(session, OURS):
         session.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(ours))
     session.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(MARKS[0]), ours))
-    session.execute(sql.SQL("GRANT SELECT, INSERT, UPDATE ON {} TO {}").format(marks, ours))
-    # Asked first, as either takes a lock that pipelines at work would wait for.
-    if session.execute(_SHARED, [".".join(MARKS)]).fetchone() != (True,):
-        session.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(marks))
-        session.execute(sql.SQL("DROP POLICY IF EXISTS own ON {}").format(marks))
-        session.execute(sql.SQL("CREATE POLICY own ON {} TO {} USING (pipeline = current_user)").format(marks, ours))
+    for name, column in SHARED.items():
+        table, whose = sql.Identifier(MARKS[0], name), sql.Identifier(column)
+        session.execute(sql.SQL("GRANT SELECT, INSERT, UPDATE ON {} TO {}").format(table, ours))
+        # Asked first, as either takes a lock that pipelines at work would wait for.
+        if session.execute(_SHARED, [f"{MARKS[0]}.{name}"]).fetchone() != (True,):
+            session.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(table))
+            session.execute(sql.SQL("DROP POLICY IF EXISTS own ON {}").format(table))
+            session.execute(
+                sql.SQL("CREATE POLICY own ON {} TO {} USING ({} = current_user)").format(table, ours, whose)
+            )
 
 
 def _make_role(session: Session, user: str, password: str, *, is_there: bool) -> None:

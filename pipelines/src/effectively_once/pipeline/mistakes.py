@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, REFUSED, TIME
 from effectively_once.pipeline.definition import Definition
-from effectively_once.pipeline.sinks import AnySink, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.sinks import AnySink, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
 from effectively_once.pipeline.windows import WINDOW_START, Windowed
 from effectively_once.sinks.tables import TYPES, column_type
@@ -119,8 +119,8 @@ def _wrong_window(each: Windowed, columns: pa.Schema) -> Iterator[str]:
         yield from _wrong_key(each, each.to, each.schema(columns))
     if isinstance(each.to, ToKafka):
         yield from _small_message(each, each.to, columns)
-    if each.totals is not None and not isinstance(each.totals, ToFiles):
-        yield f"sink {each.totals.name!r} is of totals, which go to files alone"
+    if each.totals is not None and not isinstance(each.totals, ToFiles | ToIceberg):
+        yield f"sink {each.totals.name!r} is of totals, which go to files or lake tables alone"
 
 
 def _small_message(each: Windowed, to: ToKafka, columns: pa.Schema) -> Iterator[str]:

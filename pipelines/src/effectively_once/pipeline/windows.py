@@ -9,7 +9,7 @@ from typing import get_args
 import pyarrow as pa
 
 from effectively_once.declared import TEXTS, by_name, none_or, one_of, require
-from effectively_once.pipeline.sinks import SINK, AnySink, ToFiles
+from effectively_once.pipeline.sinks import SINK, AnySink, ToFiles, ToIceberg
 from effectively_once.state import keys
 from effectively_once.state.accumulator import Accumulator
 from effectively_once.state.accumulators import accumulators
@@ -34,7 +34,7 @@ class Windowed:
     by: str | tuple[str, ...]
     values: Mapping[str, Aggregate]
     to: AnySink
-    totals: ToFiles | None = None
+    totals: ToFiles | ToIceberg | None = None
 
     def __post_init__(self) -> None:
         """Refuse other types. Raises SettingsError."""

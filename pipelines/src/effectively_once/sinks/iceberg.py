@@ -8,7 +8,6 @@ an epoch once. PyIceberg's own repeats of a commit would put it on top of whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,6 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate
@@ -36,7 +34,7 @@ from effectively_once.sinks import lake_tables
 from effectively_once.sinks.database import PATIENCE_S
 from effectively_once.sinks.lake_catalog import LakeAddress, Opened, open_catalog, refusal_of
 from effectively_once.sinks.lake_files import LakeFiles, LakeShape, read_footer
-from effectively_once.sinks.lake_tables import TAG, find_expired, mark_of, summary_of
+from effectively_once.sinks.lake_tables import TAG, AsRead, find_expired, mark_of, summary_of
 from effectively_once.sinks.publish import ATTEMPTS, Committed, Mark, Published
 from effectively_once.sinks.staged import StagedFile
 from effectively_once.sinks.transaction import TransactionalSink
@@ -93,7 +91,11 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
 
     def identity(self) -> str:
         """Look at the table, and return what one has not that was made anew. Raises as `read_mark` does."""
-        return str(lake_tables.load(self._opened(), self.address, self.shape).metadata.table_uuid)
+        return str(self.open_table().metadata.table_uuid)
+
+    def open_table(self) -> Table:
+        """Return the table as it is now. Raises as `lake_tables.load` does."""
+        return lake_tables.load(self._opened(), self.address, self.shape)
 
     def read_mark(self) -> Mark | None:
         """Read the table's mark, and disturb nobody. Raises SinkError, and what the catalog raises."""
@@ -123,7 +125,7 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
         )
 
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the chain fences, and the table as it was read
-        self._table = lake_tables.load(self._opened(), self.address, self.shape)
+        self._table = self.open_table()
 
     def _read_mark(self) -> Mark | None:
         assert self._table is not None  # noqa: S101 - publish() opens before it reads
@@ -147,7 +149,7 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
         self.announce("transaction_open")
         try:
             # By the catalog: a transaction of PyIceberg's would be repeated on top of other commits.
-            as_read: Any = _AsRead(table.metadata)
+            as_read: Any = AsRead(table.metadata)
             done = self._opened().commit_table(table, (as_read,), updates)
         except (CommitFailedException, CommitStateUnknownException):
             # Refused, or nobody knows: the table that is there now tells.
@@ -175,22 +177,6 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
 def _removals(expired: Sequence[Snapshot]) -> tuple[RemoveSnapshotsUpdate, ...]:
     numbers = [snapshot.snapshot_id for snapshot in expired]
     return (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": numbers}),) if numbers else ()
-
-
-@dataclass(frozen=True)
-class _AsRead:
-    """What must still be so when the commit takes place: the table as it was read, with its rows and its mark.
-
-    The catalog holds on to the table from here on. Iceberg's own conditions name a branch or a tag each; what expires
-    with the commit was chosen by all of them.
-    """
-
-    metadata: TableMetadata
-
-    def validate(self, found: TableMetadata | None) -> None:
-        """Raise CommitFailedException where it is another one by now."""
-        if found != self.metadata:
-            raise CommitFailedException("the table is not as it was read")
 
 
 def _data_file(table: Table, path: str, file: StagedFile) -> DataFile:

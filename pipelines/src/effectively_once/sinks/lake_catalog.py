@@ -14,11 +14,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog.sql import SqlCatalog, SqlCatalogBaseTable
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, MetaData, create_engine
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateTable
 
 from effectively_once.errors import PipelineError, SinkError
 from effectively_once.ledger.objects import ObjectStore
@@ -131,6 +133,14 @@ def make_catalog(address: LakeAddress, patience_s: float) -> Catalog:
     with name_catalog_failures(f"catalog of lake tables at {address.database.url}"):
         engine = engine_of(address.database, patience_s)
         return LakeCatalog(engine, shared_store(address.bucket), address.root, made=True)
+
+
+def make_catalog_tables(session: Session) -> None:
+    """Make the catalog's own tables as PyIceberg would, unless they are there. Raises psycopg.Error."""
+    here, dialect = MetaData(schema=SCHEMA), postgresql.dialect()  # type: ignore[no-untyped-call]
+    for table in SqlCatalogBaseTable.metadata.sorted_tables:
+        statement = CreateTable(table.to_metadata(here), if_not_exists=True).compile(dialect=dialect)
+        session.execute(str(statement).encode())
 
 
 def engine_of(database: DatabaseAddress, patience_s: float) -> Engine:

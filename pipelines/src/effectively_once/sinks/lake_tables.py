@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from psycopg import sql
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -46,6 +51,22 @@ PROPERTIES = {
     KEEP: KEPT,
 }
 LAKE_RESTORE = "Restore table and chain from one backup, or give the pipeline another name to publish everything anew."
+
+
+@dataclass(frozen=True)
+class AsRead:
+    """What must still be so when a commit takes place: the table as it was read, with its rows and its mark.
+
+    The catalog holds on to the table from here on. Iceberg's own conditions name a branch or a tag each; what expires
+    with the commit was chosen by all of them.
+    """
+
+    metadata: TableMetadata
+
+    def validate(self, found: TableMetadata | None) -> None:
+        """Raise CommitFailedException where it is another one by now."""
+        if found != self.metadata:
+            raise CommitFailedException("the table is not as it was read")
 
 
 def summary_of(mark: Mark, pipeline: str) -> dict[str, str]:
@@ -100,13 +121,19 @@ def _is_in(ours: Snapshot, metadata: TableMetadata, snapshots: Mapping[int, Snap
     return now is not None
 
 
+def epoch_of(snapshot: Snapshot) -> int | None:
+    """Return the epoch that a snapshot shows, None where it is somebody else's."""
+    said = snapshot.summary.additional_properties.get(f"{PREFIX}epoch", "") if snapshot.summary else ""
+    return int(said) if said.isdecimal() else None
+
+
 def find_expired(metadata: TableMetadata) -> list[Snapshot]:
     """Return snapshots of epochs beyond the newest ones that the table keeps, but for those with a tag or a branch.
 
     They are in the table's metadata, which every commit and every reader reads as a whole.
     """
     named = {ref.snapshot_id for ref in metadata.refs.values()}
-    ours = [one for one in metadata.snapshots if one.summary and f"{PREFIX}epoch" in one.summary.additional_properties]
+    ours = [one for one in metadata.snapshots if epoch_of(one) is not None]
     told = metadata.properties.get(KEEP, "")
     # One more comes with this commit.
     beyond = len(ours) + 1 - int(told if told.isdecimal() else KEPT)

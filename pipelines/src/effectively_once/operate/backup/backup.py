@@ -46,6 +46,7 @@ class Backup:
         sinks: its object-store sinks.
         say: is told how far it is.
         steps: its recorded steps.
+        pin: keeps what no copy is of; is shown each head that is copied, and when it was read, ms since 1970.
 
     """
 
@@ -58,9 +59,10 @@ class Backup:
         say: Callable[[str], object] = lambda _: None,
         *,
         steps: Iterable[str] = (),
+        pin: Callable[[Head, int], object] = lambda *_: None,
     ) -> None:
         self._source, self._layout, self._place, self._sinks, self._say = source, layout, place, tuple(sinks), say
-        self._steps = tuple(steps)
+        self._steps, self._pin = tuple(steps), pin
         self._copied: dict[str, Copied] = {}
 
     def take(self, *, all_output: bool = True, checkpoint: bool = False) -> BackupManifest:
@@ -82,6 +84,7 @@ class Backup:
         for _ in range(TRIES):
             taken_ms = int(time.time() * 1000)
             body, head = self._head()
+            self._pin(head, taken_ms)
             try:
                 # First what is next to be collected.
                 names = self._copy_recorded(head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from effectively_once.errors import ChainError
@@ -24,6 +24,8 @@ def restore(
     layout: Layout,
     accept: Callable[[Head], None] = lambda _: None,
     say: Callable[[str], object] = lambda _: None,
+    *,
+    kept: Collection[str] = (),
 ) -> Head:
     """Verify a backup, put its objects back, then its head; return that head.
 
@@ -35,6 +37,7 @@ def restore(
         layout: its names.
         accept: is shown the head and raises to refuse it.
         say: is told how far it is.
+        kept: folders of the pipeline that may have what is not of the backup: nobody lists them for a decision.
 
     Raises:
         BackupError: the backup is incomplete, damaged, or of another pipeline.
@@ -56,7 +59,7 @@ def restore(
         return head
     if there is not None:
         raise _in_use(layout)
-    _refuse_others(manifest, target, layout)
+    _refuse_others(manifest, target, layout, kept)
     with ThreadPoolExecutor(WORKERS) as pool:
         say(f"verifying {len(manifest.objects)} objects")
         for _ in pool.map(lambda name: object_of(place, manifest, name), manifest.objects):
@@ -91,10 +94,11 @@ def restored_head(manifest: BackupManifest) -> Head:
     return head.model_copy(update=changed)
 
 
-def _refuse_others(manifest: BackupManifest, target: ListedStore, layout: Layout) -> None:
+def _refuse_others(manifest: BackupManifest, target: ListedStore, layout: Layout, kept: Collection[str]) -> None:
     """Refuse what is not of the backup: a delta or manifest of a later epoch would be taken for a decision (R5)."""
     prefix = f"{layout.pipeline}/"
-    others = [name for key in target.names(prefix) if (name := key.removeprefix(prefix)) not in manifest.objects]
+    names = (key.removeprefix(prefix) for key in target.names(prefix))
+    others = [name for name in names if name not in manifest.objects and name.partition("/")[0] not in kept]
     if others:
         raise _not_empty(layout, others)
 

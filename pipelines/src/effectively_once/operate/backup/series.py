@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from effectively_once.ledger.objects import Delete
-from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, manifest_of
+from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.operate.backup.location import BackupLocation
 
 FORM = "%Y%m%dT%H%M%SZ"
@@ -24,20 +24,24 @@ class Series:
         place: below which they lie. Folders of other names are nobody's business here.
         pipeline: whose they are.
         say: is told what is deleted.
+        unpin: is told of each complete one that is deleted when it was taken, in milliseconds since 1970.
 
     """
 
     place: BackupLocation
     pipeline: str
     say: Callable[[str], object]
+    unpin: Callable[[int], object] = lambda _: None
 
     def begin(self, now: datetime) -> BackupLocation:
         """Return the place of the next backup. Raises BackupError where another pipeline has its own."""
         for folder in sorted(self._names(), reverse=True):
-            if (other := self._pipeline(folder)) is not None:
-                if other != self.pipeline:
+            if (other := self._manifest(folder)) is not None:
+                if other.pipeline != self.pipeline:
                     raise BackupError(
-                        f"backups of pipeline {other!r} are there", f"{self.place}, {folder}", "Name another place."
+                        f"backups of pipeline {other.pipeline!r} are there",
+                        f"{self.place}, {folder}",
+                        "Name another place.",
                     )
                 break
         return self.place.below(now.astimezone(UTC).strftime(FORM))
@@ -48,10 +52,12 @@ class Series:
         With fewer complete ones nothing is deleted: what broke off may be all there is.
         """
         names = self._names()
-        complete = [folder for folder in sorted(names, reverse=True) if self._pipeline(folder) is not None][:keep]
+        complete = [folder for folder in sorted(names, reverse=True) if self._manifest(folder) is not None][:keep]
         if len(complete) < keep:
             return
         for folder in sorted(folder for folder in names if folder < complete[-1]):
+            if (gone := self._manifest(folder)) is not None:
+                self.unpin(gone.taken_ms)
             # First what makes it complete: nobody restores from the rest.
             for name in sorted(names[folder], key=lambda name: name != MANIFEST):
                 self.place.below(folder).answer(Delete(name))
@@ -66,9 +72,9 @@ class Series:
                 found[folder].append(rest)
         return found
 
-    def _pipeline(self, folder: str) -> str | None:
-        """Return whose backup it is, None where it is not complete."""
+    def _manifest(self, folder: str) -> BackupManifest | None:
+        """Return what makes a backup complete, None where it is not."""
         try:
-            return manifest_of(self.place.below(folder)).pipeline
+            return manifest_of(self.place.below(folder))
         except BackupError:
             return None
