@@ -216,6 +216,12 @@ def _clashes(settings: Settings) -> Iterator[str]:
                     f"({other.identity}.*); name a topic that begins otherwise"
                 )
         for before, other in pipelines[:index]:
+            for own, its in ((one, other), (other, one)):
+                if own.standby and f"{own.identity}_standby".replace("_", "-") == its.identity.replace("_", "-"):
+                    yield (
+                        f"pipelines.{name}.identity: {its.identity!r} is the name of the standby of {own.identity!r}; "
+                        "name another"
+                    )
             if one.identity.replace("_", "-") == other.identity.replace("_", "-"):
                 yield (
                     f"pipelines.{name}.identity: {one.identity!r} is the identity of {before} too: topics, bucket "

@@ -65,3 +65,16 @@ def test_what_a_start_warns_of_has_a_rule() -> None:
     assert "by (pipeline, warning)" in rule["expr"]
     for name in WARNINGS:
         assert f"| `{name}` |" in page
+
+
+def test_no_rule_of_a_driver_at_work_sees_a_standby() -> None:
+    """Of a standby they would take 0 for an input that is lost, and for a driver that never lived."""
+    waiting = Metrics("uc", standby=True)
+    waiting.show_standby()
+    seen = {family.name for family in waiting.registry.collect()}
+    assert seen == {"effectively_once_standby", "effectively_once_takeovers"}
+    of_standbys = {"NoStandby", "StandbyTookOver"}
+    for rule in read_rules(PAGE.read_text()):
+        names = {name.removesuffix("_total") for name in _NAME.findall(rule["expr"])}
+        assert (names <= seen) == (rule["alert"] in of_standbys), rule
+        assert names <= seen or not names & seen, rule
