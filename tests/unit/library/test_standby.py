@@ -243,7 +243,7 @@ def test_executors_are_kept_warm_until_the_wait_is_over(
     stand: Stand, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overs: list[threading.Event] = []
-    monkeypatch.setattr(warmth, "start", lambda _, over: overs.append(over))
+    monkeypatch.setattr(warmth, "start", lambda *given: overs.append(given[-1]))
     active(stand).renew()
     waiting.then = lambda: overs[0].is_set() and pytest.fail("they go cold while it waits")
     assert waiting.wait()

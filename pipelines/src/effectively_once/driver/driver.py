@@ -114,6 +114,14 @@ class Driver:
             due = due_epoch.due(head)
             self._preflight.accept(head, self._topic_ids, due.wheel_digest if due else "")
 
+    def plan_nothing(self, spark: SparkSession) -> DataFrame:
+        """Plan an epoch that reads nothing, up to where its rows are brought together and nothing is decided."""
+        at = self.source.first_offsets()
+        ranges = {self.settings.topic: {partition: (offset, offset) for partition, offset in at.items()}}
+        frame = rows.judge(self.pipeline, self.source.between(spark, ranges))
+        timely = rows.timely(self.pipeline, frame, self.epoch_job.windows, watermark_ms=0)
+        return rows.in_shards(self.pipeline, timely, self.settings.shards)
+
     def take_over(self, expect: Callable[[Head], None] = lambda _: None) -> None:
         """Fence other drivers, and compare the chain with source and sinks; `check` comes first.
 

@@ -85,7 +85,7 @@ class Standby:
                     log.info("waiting as a standby", after=self._watch.owner)
                     announce("driver", state="standby", pid=os.getpid())
                     self._driver.metrics.show_standby()
-                    warmth.start(self._spark, over)
+                    warmth.start(self._spark, lambda: self._driver.plan_nothing(self._spark), over)
                 self._say()
                 self._pause(stop)
             return False
