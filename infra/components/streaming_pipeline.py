@@ -107,6 +107,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 shard_bytes_max=pipeline.shard_bytes_max,
                 trusted_constraints=pipeline.trusted_constraints or None,
                 database=database.endpoint if database else None,
+                standby=pipeline.standby or None,
             ),
         ),
         driver=Driver(

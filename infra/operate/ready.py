@@ -24,6 +24,8 @@ UNREAD: Final = "effectively_once_input_unread_offsets"
 ALIVE: Final = "effectively_once_alive_timestamp_seconds"
 """0 until a trigger of the driver's query has ended."""
 PAUSED: Final = "effectively_once_paused"
+STANDBY: Final = "effectively_once_standby"
+"""1 while a driver waits for another one's end: that one is asked too, and whichever works shows that both do."""
 DRAINED: Final = "the pipeline is drained"
 """What a driver says that an operator's wish has stopped; the next one will, too."""
 EVERY_S: Final = 2.0
@@ -31,6 +33,7 @@ LIMIT_S: Final = 600.0
 SILENT_S: Final = 120.0
 """After so long a driver that runs and cannot be asked is believed: not every API server reaches pods."""
 ENDED_MAX: Final = 3
+NOBODY: Final = "no driver was seen"
 
 
 class NotReadyError(ClusterError):
@@ -47,8 +50,9 @@ class Wait:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _silent_since: dict[str, float | None] = field(default_factory=dict)
-    _last: str = "no driver was seen"
+    _last: str = NOBODY
     _end: str = ""
+    _there: int = 1
 
     def until_ready(self) -> str:
         """Return by what it is known. Raises NotReadyError after some drivers that ended, or when the time is up."""
@@ -59,7 +63,7 @@ class Wait:
                     return found
             except ApiError as error:
                 self._last = str(error)
-            ended = len(self._silent_since) - 1
+            ended = len(self._silent_since) - self._there
             if ended >= ENDED_MAX:
                 raise self._not_ready(f"{ended} drivers ended one after the other", self._end or self._last)
             if self.clock() - began > LIMIT_S:
@@ -74,6 +78,8 @@ class Wait:
     def _look(self) -> str | None:
         labels = f"{PIPELINE}={self.pipeline},{ROLE}=driver"
         items = self.cluster.get(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=labels).get("items") or ()
+        # One that waits beside it has not ended.
+        self._there = max(1, len(items))
         for driver in map(Pod.model_validate, items):
             if driver.metadata.deletion_timestamp is None and (found := self._judge(driver)):
                 return found
@@ -101,9 +107,13 @@ class Wait:
             self._last = "its driver runs and does not say yet what it does"
             began = self._silent_since[driver.metadata.uid] = now if since is None else since
             return "its driver runs; what it does cannot be asked from here" if now - began > SILENT_S else None
-        return self._judge_metrics(told)
+        if _gauge(told, STANDBY):
+            if self._last == NOBODY:
+                self._last = "its driver waits as a standby, and no other one was seen"
+            return None
+        return self._judge_at_work(told)
 
-    def _judge_metrics(self, told: str) -> str | None:
+    def _judge_at_work(self, told: str) -> str | None:
         if _gauge(told, PUBLISHED):
             return "its driver has published an epoch"
         if not _gauge(told, READS):

@@ -41,14 +41,22 @@ def rows(platform: Platform, facts: Facts) -> list[Row]:
         result.append(_component("history-server", names.platform, None, facts))
     if found.monitoring:
         result.append(_component("monitoring", names.platform, None, facts))
-    result += [_pipeline(one, names.pipelines, facts) for one in (*found.pipelines.values(), *_others(found, facts))]
+    result += [_pipeline(one, names.pipelines, facts) for one in (*_meant(found), *_others(found, facts))]
     result += [Row(what, False, f"cannot be asked: {why}") for what, why in facts.unknown.items() if what != "nodes"]
     return result
 
 
+def _meant(platform: Platform) -> Iterator[Pipeline]:
+    """Pipelines as the stack's output has them, each with the application of its standby."""
+    for one in platform.pipelines.values():
+        yield one
+        if one.settings.get("standby"):
+            yield one.model_copy(update={"name": f"{one.name}-standby"})
+
+
 def _others(platform: Platform, facts: Facts) -> list[Pipeline]:
     """Pipelines on the cluster that the stack's output does not name: its last update may not have finished."""
-    named = {one.name for one in platform.pipelines.values()}
+    named = {one.name for one in _meant(platform)}
     return [
         Pipeline(
             name=one.metadata.name, suspend=one.spec.suspend, executors=Executors(count=one.spec.executor.instances)

@@ -208,6 +208,13 @@ def _unpinned(settings: Settings) -> Iterator[str]:
             )
 
 
+def _standby_clashes(*both: Pipeline) -> Iterator[str]:
+    """Yield what a pipeline's standby and the other pipeline share."""
+    for own, other in (both, both[::-1]):
+        if own.standby and f"{own.identity}-standby".replace("_", "-") == other.identity.replace("_", "-"):
+            yield f"{other.identity!r} is the name of the standby of {own.identity!r}; name another"
+
+
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
@@ -240,6 +247,7 @@ def _clashes(settings: Settings) -> Iterator[str]:
                     f"({other.identity}.*); name a topic that begins otherwise"
                 )
         for before, other in pipelines[:index]:
+            yield from (f"pipelines.{name}.identity: {clash}" for clash in _standby_clashes(one, other))
             if one.identity.replace("_", "-") == other.identity.replace("_", "-"):
                 yield (
                     f"pipelines.{name}.identity: {one.identity!r} is the identity of {before} too: topics, bucket "

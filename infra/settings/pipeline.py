@@ -111,6 +111,7 @@ class Pipeline(Section):
         shards: fixed for the life of the pipeline.
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
+        standby: a second driver, with executors of its own, waits to take over within seconds.
         driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
         result_store: its tables, and the catalog of lake ones, are in the platform's result store; both need it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
@@ -150,6 +151,7 @@ class Pipeline(Section):
     shard_bytes_max: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = None
     trusted_constraints: tuple[str, ...] = ()
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    standby: bool = False
     # The next driver has to run within the ten minutes that Pulumi waits.
     driver_grace_s: Annotated[int, Field(ge=1, le=300)] | None = None
     result_store: bool = False
@@ -177,6 +179,12 @@ class Pipeline(Section):
         )
         bucket, _, folder = place.partition("/")
         return bucket, f"{folder}/"
+
+    @model_validator(mode="after")
+    def _standby_is_ours(self) -> Self:
+        if self.standby and self.module is not None:
+            raise ValueError("standby is for declared jobs: a program of its own (module) knows no lease")
+        return self
 
     @model_validator(mode="after")
     def _backups_lie_apart(self) -> Self:

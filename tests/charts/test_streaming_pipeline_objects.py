@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -117,3 +118,37 @@ def test_two_pipelines_share_no_object() -> None:
     assert set(one.names()).isdisjoint(other.names())
     labels = other.one("SparkApplication", "fraud")["metadata"]["labels"]
     assert labels["effectively-once/pipeline"] == "fraud"
+
+
+def test_a_standby_is_a_second_application_alike_but_for_its_name() -> None:
+    """Whichever works, the other waits: so nothing may tell the operator, or a driver, which is the first."""
+    given = pipeline().settings.model_copy(update={"standby": True})
+    rendered = objects(settings=given)
+    names = [one["metadata"]["name"] for one in rendered.of("SparkApplication")]
+    assert names == ["user-counts", "user-counts-standby"]
+    one, other = rendered.of("SparkApplication")
+    other["metadata"]["name"] = one["metadata"]["name"]
+    assert one == other
+    assert len(rendered.of("ServiceAccount")) == len(rendered.of("ConfigMap")) == 1
+    (settings,) = rendered.of("ConfigMap")
+    assert json.loads(settings["data"]["settings.json"])["standby"] is True
+
+
+def test_the_drivers_of_a_pipeline_with_a_standby_keep_off_each_others_nodes() -> None:
+    """Their executors may be anywhere, and a cluster of one node takes both."""
+    given = pipeline().settings.model_copy(update={"standby": True})
+    spec = application(objects(settings=given))["spec"]
+    (rule,) = spec["driver"]["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    labels = spec["driver"]["template"]["metadata"]["labels"]
+    wanted = rule["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert wanted.pop("spark-role") == "driver"
+    assert wanted.items() <= labels.items()
+    assert wanted["effectively-once/pipeline"] == "user-counts"
+    assert "affinity" not in spec["executor"]["template"]["spec"]
+
+
+def test_without_a_standby_there_is_one_application_and_its_driver_may_be_anywhere() -> None:
+    (one,) = objects().of("SparkApplication")
+    assert "affinity" not in one["spec"]["driver"]["template"]["spec"]

@@ -32,6 +32,13 @@ def scrape(unread: int | None = None, *, alive: bool = False, paused: bool = Fal
     return generate_latest(metrics.registry).decode()
 
 
+def scrape_standby() -> str:
+    """Return what a driver of the product tells Prometheus while it waits."""
+    metrics = Metrics("a", standby=True)
+    metrics.show_standby()
+    return generate_latest(metrics.registry).decode()
+
+
 FRESH, READS, IDLE, SHOWN = scrape(), scrape(0), scrape(0, alive=True), scrape(0, alive=True, shown=True)
 Look = dict[str, Any]
 
@@ -104,6 +111,43 @@ def test_a_driver_that_has_not_counted_its_input_yet_is_not_idle() -> None:
     """Nothing unread is what its metrics begin with, too."""
     early = driver("1", scrape(alive=True))
     assert wait(early, early, driver("1", IDLE))[1] == 4
+
+
+class Two(Cluster):
+    """With a second driver, which stays as it is."""
+
+    def __init__(self, beside: Look, *looks: Look | None) -> None:
+        super().__init__(*looks)
+        self._beside = {**beside, "pod": {**beside["pod"], "metadata": {"name": "b-driver", "uid": "b"}}}
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        found = super().get(path, **query)
+        return {"items": [self._beside["pod"], *found["items"]]} if path == PODS else found
+
+    def text(self, path: str, **query: str) -> str:
+        return str(self._beside["metrics"]) if path.startswith(f"{PODS}/b-driver") else super().text(path, **query)
+
+    def wait(self) -> tuple[str, float]:
+        return Wait(self, "pipelines", "a", lambda: self.at_s, self.sleep).until_ready(), self.at_s
+
+
+def test_a_standby_is_no_trouble_where_the_other_driver_works() -> None:
+    standby = driver("b", scrape_standby())
+    assert Two(standby, driver("1", FRESH), driver("1", SHOWN)).wait() == ("its driver has published an epoch", 2)
+    assert Two(standby, driver("1", IDLE)).wait() == ("its driver has found nothing to read", 0)
+
+
+def test_two_that_wait_for_each_other_are_not_ready() -> None:
+    """Of a driver at work nothing would be waited for: it has to be seen."""
+    standby = driver("b", scrape_standby())
+    with pytest.raises(NotReadyError, match="last: its driver waits as a standby, and no other one was seen"):
+        Two(standby, standby).wait()
+
+
+def test_a_standby_that_runs_has_not_ended() -> None:
+    """Three drivers that end make an update fail; here two did, before the third worked."""
+    looks = [driver(uid, FRESH) for uid in "123"]
+    assert Two(driver("b", scrape_standby()), *looks, driver("3", SHOWN)).wait()[1] == 6
 
 
 def refusal(*looks: Look) -> str:

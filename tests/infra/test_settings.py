@@ -146,6 +146,15 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ({"pipelines": {"a": 3}}, ["pipelines.a: ", "got 3"]),
     ({"pipelines": [{"name": "a"}, {"name": "a"}]}, ["pipelines.a: the name is there twice"]),
     ({"pipelines": {"a": {}, "b": {"identity": "a"}}}, ["pipelines.b.identity: 'a' is the identity of a too"]),
+    (
+        {"pipelines": {"a": {"standby": True}, "b": {"identity": "a_standby"}}},
+        ["pipelines.b.identity: 'a_standby' is the name of the standby of 'a'"],
+    ),
+    (
+        {"pipelines": {"a": {"identity": "b_standby"}, "b": {"standby": True}}},
+        ["pipelines.b.identity: 'b_standby' is the name of the standby of 'b'"],
+    ),
+    ({"pipelines": {"a": {"standby": True, "module": "a.b"}}}, ["standby is for declared jobs"]),
     ({"pipelines": {"a": {}, "b": {"topic": "a.accepted"}}}, ["pipelines.b.topic: ", "output topics of a (a.*)"]),
     ({"pipelines": {"a": {"topic": "a.in"}}}, ["pipelines.a.topic: ", "output topics of a"]),
     (

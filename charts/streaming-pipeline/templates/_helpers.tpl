@@ -261,6 +261,18 @@ spec:
   {{- with .priorityClass }}
   priorityClassName: {{ . | quote }}
   {{- end }}
+  {{- if and .token $root.Values.settings.standby }}
+  # A node that is lost should not take both drivers.
+  affinity:
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 100
+          podAffinityTerm:
+            topologyKey: kubernetes.io/hostname
+            labelSelector:
+              matchLabels: {{- include "selector" $root | nindent 16 }}
+                spark-role: driver
+  {{- end }}
   securityContext: {{- include "pod-security" $root | nindent 4 }}
   {{- with include "scheduling" $root }}
   {{- . | nindent 2 }}

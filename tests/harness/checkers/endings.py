@@ -19,8 +19,8 @@ from tests.harness.results import Fault, Oracle
 
 NAME = "endings"
 ENDS = ("stopped", "killed", "ended")
-STATES = ("started", *ENDS, "repaired")
-"""Of a driver; of the last it is only told what an operator did after its end."""
+STATES = ("started", "standby", *ENDS, "repaired")
+"""Of a driver: of one that waits nothing else is told; of the last only what an operator did after its end."""
 KILLING = (*BLOWS, "pod_delete_graceful", "node_restart")
 """Kinds of fault that can kill a driver. Others stop it, or have it end by its own words."""
 Event = Mapping[str, Any]

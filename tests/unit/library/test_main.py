@@ -161,3 +161,67 @@ def test_a_driver_of_which_a_test_holds_a_process_does_not_look(
     assert driver.find_replacement() is None
     (tmp_path / points.HELD).unlink()
     assert driver.find_replacement() is STALE
+
+
+class Process:
+    """The process around a driver that only notes in which order it is asked for what."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, standby: bool, waits: bool = True) -> None:
+        self.order: list[str] = []
+        head = SimpleNamespace(declared=None)
+        settings = SimpleNamespace(standby=standby)
+        self.driver = SimpleNamespace(settings=settings, head=head, find_finished_drain=lambda: None)
+        for name in ("check", "take_over", "release"):
+            setattr(self.driver, name, self._note(name))
+        spark = SimpleNamespace(stop=self._note("session stops"))
+        job = SimpleNamespace(pipeline=SimpleNamespace(functions=()))
+        monkeypatch.setattr(main, "job_of", lambda *_: job)
+        monkeypatch.setattr(main, "code_digest", lambda *_: "w")
+        monkeypatch.setattr(main, "runtime_of", lambda _: {})
+        monkeypatch.setattr(main, "try_scratch", lambda _: None)
+        monkeypatch.setattr(main, "Driver", lambda *_: self.driver)
+        monkeypatch.setattr(main, "session", lambda *_: self._note("session")() or spark)
+        monkeypatch.setattr(main, "Standby", lambda *_: SimpleNamespace(wait=lambda _: self._wait(waits)))
+        monkeypatch.setattr(main, "_work", lambda *_: self._note("works")() or 0)
+
+    def _note(self, what: str) -> Any:
+        return lambda: self.order.append(what)
+
+    def _wait(self, waits: bool) -> bool:
+        self.order.append("waits")
+        return waits
+
+    def run(self) -> int:
+        return main._run(["settings.json"], None, [])
+
+
+def test_a_driver_checks_and_takes_over_before_it_has_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, standby=False)
+    assert process.run() == 0
+    assert process.order == ["check", "take_over", "session", "works", "release", "session stops"]
+
+
+def test_a_standby_has_its_session_before_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes over by is its own: nobody else does it a second time."""
+    process = Process(monkeypatch, standby=True)
+    assert process.run() == 0
+    assert process.order == ["check", "session", "waits", "works", "release", "session stops"]
+
+
+def test_a_standby_that_is_told_to_stop_ends_in_order_and_has_done_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, standby=True, waits=False)
+    assert process.run() == 0
+    assert process.order == ["check", "session", "waits", "release", "session stops"]
+
+
+def test_a_driver_that_fails_lets_a_standby_go_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its session stops, which takes seconds."""
+    process = Process(monkeypatch, standby=True)
+
+    def fail(*_: object) -> int:
+        raise ControlError("it was asked otherwise", "p/control.json", "Start it again.")
+
+    monkeypatch.setattr(main, "_work", fail)
+    with pytest.raises(ControlError):
+        process.run()
+    assert process.order[-2:] == ["release", "session stops"]

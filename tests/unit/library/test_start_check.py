@@ -81,6 +81,7 @@ class Stand:
         """Start a driver, up to where it needs Spark."""
         made = Driver(self.job, wheel)
         made.check()
+        made.take_over()
         return made
 
     def assert_refused(self, kind: type[Exception], what: str, wheel: str = WHEEL) -> None:

@@ -79,6 +79,7 @@ def _more_refused(begin: float, end: float) -> World:
     return {name: line(name, by) for name, by in lost.items()}
 
 
+STANDBY = driver("standby", instance="10.244.0.8:9404")
 SECOND = driver("generation", instance="10.244.0.8:9404")
 CASES = [
     # Its driver lives, and its input grows.
@@ -93,6 +94,13 @@ CASES = [
     Case("DriverAway", without(*DRIVER_SERIES)),
     Case("DriverCrashLooping", instead(_restarts(60)), resolves_s=16 * 60),
     Case("TwoDrivers", instead({SECOND: always(8)})),
+    Case("NoStandby", lambda begin, end: {STANDBY: lambda t: None if begin <= t < end else 1}),
+    # The process began with the counter at 0.
+    Case(
+        "StandbyTookOver",
+        lambda begin, _: {driver("takeovers_total", why="silent"): lambda t: 0 if t < begin else 1},
+        resolves_s=16 * 60,
+    ),
     # A twentieth of what comes.
     Case("DeadLetterShare", _more_refused, resolves_s=12 * 60),
     Case("InputExpiresSoon", instead({driver("input_retention_left_ratio"): always(0.5)})),
@@ -160,6 +168,7 @@ def _update(begin: float, end: float) -> World:
 
 QUIET: dict[str, Callable[[float, float], World]] = {
     "an hour of records": lambda *_: {},
+    "an hour with a standby": lambda *_: {STANDBY: always(1)},
     "an hour without a record": lambda *_: {
         **dict.fromkeys((UNREAD, UNREAD_S), always(0)),
         **dict.fromkeys(map(rows, ("accepted", "duplicate", "late", "malformed")), always(10_000)),

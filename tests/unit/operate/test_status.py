@@ -398,3 +398,12 @@ def test_a_cluster_that_does_not_answer_is_no_table_but_an_error() -> None:
 )
 def test_ages_are_short(seconds: int, shown: str) -> None:
     assert age(AT - timedelta(seconds=seconds), AT) == shown
+
+
+def test_a_standby_that_is_not_there_has_a_red_row_of_its_own() -> None:
+    """And one that waits a green one: to the operator it is a driver that runs."""
+    changes = {"pipelines": {"user_counts": {"name": "user-counts", "settings": {"standby": True}}}}
+    cluster = Cluster().ready()
+    missing = _rows(cluster, **changes)["pipeline user-counts-standby"]
+    assert not missing.ready
+    assert "no such SparkApplication" in missing.state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from pyspark.errors import AnalysisException
@@ -20,6 +20,7 @@ from effectively_once.driver.declarations import Declarations
 from effectively_once.driver.epoch_job import EpochJob
 from effectively_once.driver.held_chain import HeldChain
 from effectively_once.driver.input_watch import InputWatch
+from effectively_once.driver.lease_keeper import LeaseKeeper, lease_store
 from effectively_once.driver.lineage import keep_lineage, lineage_of
 from effectively_once.driver.metrics import Metrics
 from effectively_once.driver.outage import outage
@@ -32,9 +33,10 @@ from effectively_once.driver.watch import Watch
 from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch import rows
 from effectively_once.errors import PipelineError, StaleDriverError, UnreachableError
-from effectively_once.ledger import due_epoch, pinned_version
+from effectively_once.ledger import chain, due_epoch, pinned_version
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
 from effectively_once.pipeline.job import Job
 from effectively_once.progress import announce, is_observed
 from effectively_once.sources import retained
@@ -58,7 +60,7 @@ class Driver:
         self.layout = Layout(settings.pipeline)
         self.store = S3ObjectStore(settings.bucket)
         self.source = KafkaSource(settings)
-        self.metrics = Metrics(settings.pipeline)
+        self.metrics = Metrics(settings.pipeline, standby=settings.standby)
         self.control = control.Control()
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
@@ -71,6 +73,9 @@ class Driver:
         declarations = Declarations(job, self.source, self._watch, wheel_digest=wheel_digest, runtime=runtime)
         self.publisher = Publisher(declarations, self.epoch_job, self.metrics, self.stopping)
         self.batches = Batches(self.publisher, self.control, self.stopping)
+        self._preflight = Preflight(job, self.layout, self.store, self.source)
+        self._topic_ids: dict[str, str] = {}
+        self._lease: LeaseKeeper | None = None
 
     @property
     def head(self) -> Head:
@@ -78,7 +83,7 @@ class Driver:
         return self.chain.head
 
     def check(self) -> None:
-        """Fence other drivers and check everything that needs no Spark session.
+        """Check everything that needs no Spark session, and fence nobody.
 
         Raises:
             PipelineError: any of the named refusals.
@@ -86,26 +91,75 @@ class Driver:
         """
         points.reach("started")
         self.metrics.serve()
-        preflight = Preflight(self.job, self.layout, self.store, self.source)
-        topic_ids = preflight.surroundings()
-        preflight.probe()
-        warnings = preflight.warnings()
+        self._topic_ids = self._preflight.surroundings()
+        self._preflight.probe()
+        warnings = self._preflight.warnings()
         for given in warnings:
             log.warning("start warning", warning=given.name, what=given.what, where=given.where, todo=given.todo)
         self.metrics.show_warnings(given.name for given in warnings)
+        self._preflight.find_tried()
+
+    def check_again(self) -> None:
+        """Check what may have changed while this driver waited. Raises as `check`."""
+        self._topic_ids = self._preflight.surroundings()
+
+    def rehearse(self) -> None:
+        """Refuse the head that is there as a take-over would, and fence nobody; its version may be another one's.
+
+        Raises:
+            PipelineError: any of the named refusals.
+
+        """
+        head = run(chain.there(self.layout), self.store)
+        if head is not None:
+            due = due_epoch.due(head)
+            self._preflight.accept(head, self._topic_ids, due.wheel_digest if due else "")
+
+    def plan_nothing(self, spark: SparkSession) -> DataFrame:
+        """Plan an epoch that reads nothing, up to where its rows are brought together and nothing is decided."""
+        at = self.source.first_offsets()
+        ranges = {self.settings.topic: {partition: (offset, offset) for partition, offset in at.items()}}
+        frame = rows.judge(self.pipeline, self.source.between(spark, ranges))
+        timely = rows.timely(self.pipeline, frame, self.epoch_job.windows, watermark_ms=0)
+        return rows.in_shards(self.pipeline, timely, self.settings.shards)
+
+    def take_over(self, expect: Callable[[Head], None] = lambda _: None) -> None:
+        """Fence other drivers, and compare the chain with source and sinks; `check` comes first.
+
+        Args:
+            expect: is shown the head that is there before anything else, and raises to leave it alone.
+
+        Raises:
+            PipelineError: any of the named refusals.
+
+        """
 
         def accept(head: Head) -> None:
-            preflight.accept(head, topic_ids, self.wheel_digest, self.runtime)
-            preflight.refuse_lost_input(head)
+            expect(head)
+            self._preflight.accept(head, self._topic_ids, self.wheel_digest, self.runtime)
+            self._preflight.refuse_lost_input(head)
 
-        of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
-        preflight.find_tried()
+        of_sinks = {topic: identity for topic, identity in self._topic_ids.items() if topic != self.settings.topic}
         self.chain.take_over(self.job.bound, accept, of_sinks)
         self.metrics.show_generation(self.head.generation)
+        if self.settings.standby:
+            self._lease = LeaseKeeper(
+                self.layout,
+                lease_store(self.settings),
+                self.chain.owner,
+                self.head.generation,
+                self.settings.lease_s,
+            )
+            self._lease.start()
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
         points.reach("taken_over")
-        self.chain.live = preflight.chain(self.chain.held)
+        self.chain.live = self._preflight.chain(self.chain.held)
+
+    def release(self) -> None:
+        """Let a standby take over at once: this driver has ended, in order or not."""
+        if self._lease is not None:
+            self._lease.release()
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Finish the declared epoch, then start the query; `check` comes first.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from pyspark.sql import SparkSession
 
 from effectively_once.driver import left_pods
 from effectively_once.driver.control import stopped_line
@@ -20,6 +21,7 @@ from effectively_once.driver.runtime import runtime_of
 from effectively_once.driver.scratch import try_scratch
 from effectively_once.driver.session import session
 from effectively_once.driver.shortage import name_shortage
+from effectively_once.driver.standby import Standby
 from effectively_once.driver.version import code_digest
 from effectively_once.driver.worker_errors import name_error
 from effectively_once.errors import ControlError, PipelineError, SettingsError, one_line
@@ -70,10 +72,28 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     try_scratch(conf)
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
-    if driver.head.declared is None and (drained := driver.find_finished_drain()) is not None:
-        sys.stdout.write(f"{stopped_line(drained)}\n")
-        return 0
-    spark = session(driver.settings, conf)
+    spark: SparkSession | None = None
+    try:
+        if driver.settings.standby:
+            # The other way round: what takes long is done before the chain is free.
+            spark = session(driver.settings, conf)
+            if not Standby(driver, spark).wait(stop):
+                return 0
+        else:
+            driver.take_over()
+        if driver.head.declared is None and (drained := driver.find_finished_drain()) is not None:
+            sys.stdout.write(f"{stopped_line(drained)}\n")
+            return 0
+        spark = spark or session(driver.settings, conf)
+        return _work(driver, spark, stop)
+    finally:
+        driver.release()
+        if spark is not None:
+            spark.stop()
+
+
+def _work(driver: Driver, spark: SparkSession, stop: list[int]) -> int:
+    """Run epochs until the end, and return the exit code."""
     try:
         query = driver.start(spark)
         left_pods.watch(spark, driver.stopping)
@@ -88,8 +108,6 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
         if named is None:
             raise
         raise named from failure
-    finally:
-        spark.stop()
     if error is None and not isinstance(driver.failure, InterruptedError):
         # The signal came while an epoch failed: that is not a stop in order.
         error = driver.failure

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from effectively_once.driver.clock import find_left_behind
+from effectively_once.driver.lease_watch import Why
 from effectively_once.epoch.letter_reasons import limit
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.epoch_record import EpochRecord
@@ -23,12 +26,46 @@ LOOKUPS = ("surely_new", "false_positives", "duplicates")
 SECONDS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Metrics:
-    """The metrics of one pipeline's driver. Counters begin at 0 with every driver; the ledger has the whole history."""
+class _AtWork(Collector):
+    """What a driver at work tells. A standby tells none of it: rules would take its 0 for no input and no life."""
 
-    def __init__(self, pipeline: str) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, *, waits: bool) -> None:
+        self.registry, self.waits = CollectorRegistry(), waits
+
+    def describe(self) -> Iterable[Metric]:
+        """Name all there is."""
+        return self.registry.collect()
+
+    def collect(self) -> Iterable[Metric]:
+        """Give what is told now."""
+        return () if self.waits else self.registry.collect()
+
+
+class Metrics:
+    """The metrics of one pipeline's driver. Counters begin at 0 with every driver; the ledger has the whole history.
+
+    With `standby` it tells of its work only once it has taken over.
+    """
+
+    def __init__(self, pipeline: str, *, standby: bool = False) -> None:
+        # What a standby tells of comes first, and then what a driver at work does.
+        self.registry = of_all = CollectorRegistry()
         self._pipeline = pipeline
+        self._standby = Gauge(
+            f"{PREFIX}standby",
+            "1 while this driver waits to take over; then it tells of nothing else.",
+            ["pipeline"],
+            registry=of_all,
+        ).labels(pipeline)
+        self._takeovers = Counter(
+            f"{PREFIX}takeovers",
+            "Take-overs of this driver as a standby, or at a start with `standby` set, by why it might.",
+            ["pipeline", "why"],
+            registry=of_all,
+        )
+        for why in Why:
+            self._takeovers.labels(pipeline, why.value)
+        self._at_work = _AtWork(waits=standby)
         self._rows = self._counter("rows", "Input rows of published epochs, by what became of them.", "outcome")
         self._epochs = self._counter(
             "epochs", "Published epochs; `repeat`: some of it had been published before.", "repeat"
@@ -39,7 +76,7 @@ class Metrics:
             "From the declaration of an epoch to its last publication.",
             ["pipeline"],
             buckets=SECONDS,
-            registry=self.registry,
+            registry=self._at_work.registry,
         )
         self._epoch = self._gauge("last_epoch", "Number of the last published epoch.")
         self._generation = self._labelled(
@@ -83,19 +120,30 @@ class Metrics:
         self._released = self._gauge("sources_released", "Sources that windows do not wait for any more.")
         self._behind = self._gauge("left_behind", "Partitions and sources for which too much was held to wait.")
         self._published_at = self._gauge("published_timestamp_seconds", "When the last epoch was published.")
+        of_all.register(self._at_work)
 
         for outcome in OUTCOMES:
             # A rate needs a zero to begin with.
             self._rows.labels(pipeline, outcome)
 
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
-        return Counter(PREFIX + name, says, ["pipeline", *labels], registry=self.registry)
+        return Counter(PREFIX + name, says, ["pipeline", *labels], registry=self._at_work.registry)
 
     def _gauge(self, name: str, says: str) -> Any:
-        return Gauge(PREFIX + name, says, ["pipeline"], registry=self.registry).labels(self._pipeline)
+        return Gauge(PREFIX + name, says, ["pipeline"], registry=self._at_work.registry).labels(self._pipeline)
+
+    def show_standby(self) -> None:
+        """Tell that this driver waits."""
+        self._standby.set(1)
+
+    def count_takeover(self, why: Why) -> None:
+        """Count that this driver took over; it waits no more."""
+        self._takeovers.labels(self._pipeline, why.value).inc()
+        self._standby.set(0)
+        self._at_work.waits = False
 
     def _labelled(self, name: str, says: str, *labels: str) -> Gauge:
-        return Gauge(PREFIX + name, says, ["pipeline", *labels], registry=self.registry)
+        return Gauge(PREFIX + name, says, ["pipeline", *labels], registry=self._at_work.registry)
 
     def show_generation(self, generation: int) -> None:
         """Tell that this driver took the chain over."""

@@ -41,6 +41,16 @@ class Layout:
         """What an operator asks of the drivers; not part of the chain."""
         return f"{self.pipeline}/control.json"
 
+    @property
+    def lease(self) -> str:
+        """The active driver's sign of life; not part of the chain."""
+        return f"{self.pipeline}/lease.json"
+
+    @property
+    def standby(self) -> str:
+        """That of a driver which waits to take over."""
+        return f"{self.pipeline}/standby.json"
+
     def manifest(self, sink: str, epoch: int) -> str:
         """Name what an epoch published to an object-store sink."""
         return f"{self.pipeline}/{sink}/manifests/{epoch:09d}.json"

@@ -94,6 +94,9 @@ class PipelineSettings(BaseModel):
         outage_ms: how long drivers may be away without records of the input expiring unread; a start warns of a topic
             that keeps them shorter.
         start_patience_s: how long broker and object store may stay silent before a start is given up.
+        standby: of several drivers of the pipeline one is at work, and each other one waits with its session up until
+            that one has ended, or shows no sign of life for `lease_s`. Without it a driver that starts takes over.
+        lease_s: the driver at work renews its sign of life five times within it, and a standby looks as often.
 
     """
 
@@ -127,6 +130,8 @@ class PipelineSettings(BaseModel):
     dense_offsets: bool = False
     outage_ms: Annotated[int, Field(ge=0)] = 86_400_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 15.0
+    standby: bool = False
+    lease_s: Annotated[float, Field(ge=1, le=60)] = 5.0
 
     @model_validator(mode="after")
     def _possible(self) -> PipelineSettings:

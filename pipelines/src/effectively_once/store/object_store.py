@@ -94,14 +94,14 @@ class BucketAddress:
 class S3ObjectStore:
     """One bucket. Answers requests of the protocol, and moves whole objects for everything else."""
 
-    def __init__(self, address: BucketAddress, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, address: BucketAddress, patience_s: float = PATIENCE_S, *, answer_s: float = ANSWER_S) -> None:
         self.address = address
         self._patience_s = patience_s
         # How far the store's clock is ahead of ours, as far as it matters for signatures.
         self._ahead = timedelta()
         # When the present row of unanswered puts began, and when its last one was.
         self._lost_first = self._lost_last = -math.inf
-        self._http = connections(ANSWER_S, maxsize=8)
+        self._http = connections(answer_s, maxsize=8)
         self._signer = client(address.host, secure=address.secure, http=self._http)
 
     def answer(self, request: Request) -> Answer:

@@ -10,6 +10,7 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.loss import Loss
+from effectively_once.operate.inspect.lives import Lives
 from effectively_once.operate.inspect.start_check import StartCheck
 
 
@@ -66,6 +67,7 @@ class Inspection:
 
     Attributes:
         lost: input that was given up, by the epoch that records it; of those that were looked at.
+        lives: of a pipeline with standbys.
 
     """
 
@@ -79,6 +81,7 @@ class Inspection:
     start: StartCheck | None = None
     findings: list[Finding] = field(default_factory=list)
     lost: dict[int, Loss] = field(default_factory=dict)
+    lives: Lives | None = None
 
     @property
     def exit_code(self) -> int:
@@ -95,6 +98,7 @@ class Inspection:
             "marks": [asdict(mark) for mark in self.marks],
             "deltas": {kind: asdict(facts) for kind, facts in self.deltas.items()},
             "checkpoint": asdict(self.checkpoint) if self.checkpoint else None,
+            "lives": asdict(self.lives) if self.lives else None,
             "start": self.start.verdict if self.start else None,
             "findings": [finding.as_json() for finding in self.findings],
         }

@@ -11,6 +11,7 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.offsets import Ranges
 from effectively_once.operate.inspect.inspection import Inspection, MarkFacts
+from effectively_once.operate.inspect.lives import Lives
 
 
 def lines(found: Inspection) -> Iterator[str]:
@@ -19,6 +20,8 @@ def lines(found: Inspection) -> Iterator[str]:
     if found.head is not None:
         yield from _head(found.head, found.head_bytes)
         yield from _repair(found.head, found.marks)
+        if found.lives is not None:
+            yield from _lives(found.head, found.lives)
     for epoch, loss in found.lost.items():
         when = datetime.fromtimestamp(loss.at_ms / 1000, UTC).isoformat(timespec="seconds")
         yield f"lost        {loss.count:,} offsets, given up by epoch {epoch} at {when}: {_ranges(loss.offsets)}"
@@ -49,6 +52,24 @@ def _head(head: Head, size: int) -> Iterator[str]:
     yield f"floor       {head.floor}"
     spans = head.segments
     yield f"segments    {len(spans)}" + (f", epochs {spans[0][0]} to {spans[-1][1]}" if spans else "")
+
+
+def _lives(head: Head, lives: Lives) -> Iterator[str]:
+    """Who is at work, and who waits: only the owner of head is at work, whatever a lease says."""
+    owner, sign = f"driver {head.owner} of generation {head.generation}", lives.lease
+    if sign is None or sign.owner != head.owner:
+        yield f"at work     {owner}, which has no lease: a standby takes over when its time is up"
+    else:
+        yield (
+            "at work     "
+            + {
+                "alive": owner,
+                "silent": f"nobody: {owner} does not renew its lease",
+                "released": f"nobody: {owner} has ended",
+            }[sign.state]
+        )
+    waits = lives.standby is not None and lives.standby.state == "alive" and lives.standby.owner != head.owner
+    yield f"standby     {f'driver {lives.standby.owner} waits' if waits and lives.standby else 'nobody waits'}"
 
 
 def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:

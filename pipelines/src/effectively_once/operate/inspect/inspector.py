@@ -19,6 +19,7 @@ from effectively_once.ledger.objects import Found, Get, body_of, run
 from effectively_once.operate.backup import contents
 from effectively_once.operate.backup.contents import LiveDelta, NamedObject
 from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
+from effectively_once.operate.inspect.lives import Look
 from effectively_once.operate.inspect.start_check import start_check
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.kafka_shard import ShardAddress, read_seen_mark
@@ -49,6 +50,7 @@ class Inspector:
     def look(self, *, deep: bool = False) -> Inspection:
         """Look at everything that a start reads; `deep`: at every segment, manifest and published file too."""
         found = self.found
+        look = self._part("lease", lambda: Look(self._store, self._layout)) if self._settings.standby else None
         head = found.head = self._part("head", self._head)
         self._part("marks", lambda: found.marks.extend(self._kafka_marks()))
         if head is not None:
@@ -67,6 +69,8 @@ class Inspector:
         refusal = found.start.refusal
         if refusal is not None and str(refusal) not in {str(finding.error) for finding in found.findings}:
             found.findings.append(Finding("start", refusal))
+        if look is not None:
+            found.lives = self._part("lease", look.again)
         return found
 
     def _part(self, name: str, look: Callable[[], T]) -> T | None:
