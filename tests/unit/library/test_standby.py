@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.driver import driver, standby, warmth
+from effectively_once.driver import driver, warmth
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.lease_keeper import LeaseKeeper
 from effectively_once.driver.lease_watch import Why

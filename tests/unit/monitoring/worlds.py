@@ -64,6 +64,8 @@ WELL: World = {
     SEEN_AT: lambda t: 30 * (t // 30),
     ALIVE_AT: lambda t: max(0, t - 2),
     PAUSED: always(0),
+    driver("standby"): always(0),
+    driver("takeovers_total", why="silent"): always(0),
     UNREAD: lambda t: 900 if t % 60 else 0,
     UNREAD_S: lambda t: 1.5 if t % 60 else 0,
     rows("accepted"): lambda t: 950 * t,
