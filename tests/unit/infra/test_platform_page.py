@@ -85,7 +85,7 @@ def test_security_names_tests_that_there_are() -> None:
     ("row", "says"),
     [
         ("| x | `kafka.nodez` | `tests/charts/test_kafka.py` |", "x: kafka.nodez"),
-        ("| x | `pipelines.<name>.standby` | no |", "x: pipelines.<name>.standby"),
+        ("| x | `pipelines.<name>.twin` | no |", "x: pipelines.<name>.twin"),
         ("| x | `object_store.external.web_identity.rolle` | no |", "x: object_store.external.web_identity.rolle"),
         ("| x | `make dril` | no: none |", "x: make dril"),
         ("| x | `effectively-once restor` | no |", "x: effectively-once restor"),
