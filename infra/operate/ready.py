@@ -112,12 +112,11 @@ class Wait:
     def _judge_metrics(self, told: str) -> str | None:
         if _gauge(told, PUBLISHED):
             return "its driver has published an epoch"
-        if _gauge(told, STANDBY):
-            if self._last == NOBODY:
-                self._last = "its driver waits as a standby, and no other one was seen"
-            return None
         if not _gauge(told, READS):
-            self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
+            if not _gauge(told, STANDBY):
+                self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
+            elif self._last == NOBODY:
+                self._last = "its driver waits as a standby, and no other one was seen"
             return None
         alive, unread = _gauge(told, ALIVE), _gauge(told, UNREAD)
         if alive is None:

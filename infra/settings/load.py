@@ -103,6 +103,7 @@ def load(
     ways = config.get("external_access", {})
     wrong_ones = [
         *_clashes(settings),
+        *_standby_clashes(settings),
         *_missing(settings),
         *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
     ]
@@ -184,6 +185,17 @@ def _missing(settings: Settings) -> Iterator[str]:
             yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
 
 
+def _standby_clashes(settings: Settings) -> Iterator[str]:
+    """Yield pipelines that have the name of another one's second application."""
+    standbys = {f"{one.identity}_standby".replace("_", "-"): one for one in settings.pipelines.values() if one.standby}
+    for name, one in settings.pipelines.items():
+        if (other := standbys.get(one.identity.replace("_", "-"))) is not None:
+            yield (
+                f"pipelines.{name}.identity: {one.identity!r} is the name of the standby of {other.identity!r}; "
+                "name another"
+            )
+
+
 def _clashes(settings: Settings) -> Iterator[str]:
     """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
     pipelines = [*settings.pipelines.items()]
@@ -216,12 +228,6 @@ def _clashes(settings: Settings) -> Iterator[str]:
                     f"({other.identity}.*); name a topic that begins otherwise"
                 )
         for before, other in pipelines[:index]:
-            for own, its in ((one, other), (other, one)):
-                if own.standby and f"{own.identity}_standby".replace("_", "-") == its.identity.replace("_", "-"):
-                    yield (
-                        f"pipelines.{name}.identity: {its.identity!r} is the name of the standby of {own.identity!r}; "
-                        "name another"
-                    )
             if one.identity.replace("_", "-") == other.identity.replace("_", "-"):
                 yield (
                     f"pipelines.{name}.identity: {one.identity!r} is the identity of {before} too: topics, bucket "

@@ -60,11 +60,14 @@ def _lives(head: Head, lives: Lives) -> Iterator[str]:
     if sign is None or sign.owner != head.owner:
         yield f"at work     {owner}, which has no lease: a standby takes over when its time is up"
     else:
-        yield "at work     " + {
-            "alive": owner,
-            "silent": f"nobody: {owner} does not renew its lease",
-            "released": f"nobody: {owner} has ended",
-        }[sign.state]
+        yield (
+            "at work     "
+            + {
+                "alive": owner,
+                "silent": f"nobody: {owner} does not renew its lease",
+                "released": f"nobody: {owner} has ended",
+            }[sign.state]
+        )
     waits = lives.standby is not None and lives.standby.state == "alive" and lives.standby.owner != head.owner
     yield f"standby     {f'driver {lives.standby.owner} waits' if waits and lives.standby else 'nobody waits'}"
 
