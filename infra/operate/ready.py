@@ -107,17 +107,16 @@ class Wait:
             self._last = "its driver runs and does not say yet what it does"
             began = self._silent_since[driver.metadata.uid] = now if since is None else since
             return "its driver runs; what it does cannot be asked from here" if now - began > SILENT_S else None
-        if _gauge(told, STANDBY):
-            if self._last == NOBODY:
-                self._last = "its driver waits as a standby, and no other one was seen"
-            return None
-        return self._judge_at_work(told)
+        return self._judge_metrics(told)
 
-    def _judge_at_work(self, told: str) -> str | None:
+    def _judge_metrics(self, told: str) -> str | None:
         if _gauge(told, PUBLISHED):
             return "its driver has published an epoch"
         if not _gauge(told, READS):
-            self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
+            if not _gauge(told, STANDBY):
+                self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
+            elif self._last == NOBODY:
+                self._last = "its driver waits as a standby, and no other one was seen"
             return None
         alive, unread = _gauge(told, ALIVE), _gauge(told, UNREAD)
         if alive is None:

@@ -106,6 +106,7 @@ def load(
     wrong_ones = [
         *_clashes(settings),
         *_contradictions(settings),
+        *_standby_clashes(settings),
         *_missing(settings),
         *_unpinned(settings),
         *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
@@ -208,11 +209,15 @@ def _unpinned(settings: Settings) -> Iterator[str]:
             )
 
 
-def _standby_clashes(*both: Pipeline) -> Iterator[str]:
-    """Yield what a pipeline's standby and the other pipeline share."""
-    for own, other in (both, both[::-1]):
-        if own.standby and f"{own.identity}-standby".replace("_", "-") == other.identity.replace("_", "-"):
-            yield f"{other.identity!r} is the name of the standby of {own.identity!r}; name another"
+def _standby_clashes(settings: Settings) -> Iterator[str]:
+    """Yield pipelines that have the name of another one's second application."""
+    standbys = {f"{one.identity}_standby".replace("_", "-"): one for one in settings.pipelines.values() if one.standby}
+    for name, one in settings.pipelines.items():
+        if (other := standbys.get(one.identity.replace("_", "-"))) is not None:
+            yield (
+                f"pipelines.{name}.identity: {one.identity!r} is the name of the standby of {other.identity!r}; "
+                "name another"
+            )
 
 
 def _clashes(settings: Settings) -> Iterator[str]:
@@ -247,7 +252,6 @@ def _clashes(settings: Settings) -> Iterator[str]:
                     f"({other.identity}.*); name a topic that begins otherwise"
                 )
         for before, other in pipelines[:index]:
-            yield from (f"pipelines.{name}.identity: {clash}" for clash in _standby_clashes(one, other))
             if one.identity.replace("_", "-") == other.identity.replace("_", "-"):
                 yield (
                     f"pipelines.{name}.identity: {one.identity!r} is the identity of {before} too: topics, bucket "

@@ -152,7 +152,7 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ),
     (
         {"pipelines": {"a": {"identity": "b_standby"}, "b": {"standby": True}}},
-        ["pipelines.b.identity: 'b_standby' is the name of the standby of 'b'"],
+        ["pipelines.a.identity: 'b_standby' is the name of the standby of 'b'"],
     ),
     ({"pipelines": {"a": {"standby": True, "module": "a.b"}}}, ["standby is for declared jobs"]),
     ({"pipelines": {"a": {}, "b": {"topic": "a.accepted"}}}, ["pipelines.b.topic: ", "output topics of a (a.*)"]),

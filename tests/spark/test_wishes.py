@@ -67,7 +67,7 @@ def test_an_update_sees_whether_a_driver_works_has_nothing_to_do_or_is_paused(
 
     def judge() -> str | None:
         with urllib.request.urlopen(f"http://{HOST}:{port}/metrics", timeout=5) as answer:
-            return Wait(cluster, "pipelines", "signs")._judge_at_work(answer.read().decode())
+            return Wait(cluster, "pipelines", "signs")._judge_metrics(answer.read().decode())
 
     def stands(as_what: str) -> None:
         driver = pipeline.start(env=environment)

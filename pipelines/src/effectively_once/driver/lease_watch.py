@@ -17,7 +17,7 @@ from effectively_once.ledger.objects import Found, Get, ObjectStore, run
 FOLLOW_S = 10.0
 """How old what is known of head may be, as long as the lease is its owner's."""
 CLOSE = 0.5
-"""Two looks further apart than this share of the lease's time saw no silence: the standby stood still, or the store."""
+"""Between two looks no more than this share of the lease's time counts: a standby that stood still has seen nothing."""
 
 log = structlog.get_logger()
 
@@ -52,9 +52,9 @@ class LeaseWatch:
         self._layout, self._store, self._own_ttl_s, self._now_s = layout, store, ttl_s, now_s
         self._ttl_s = ttl_s
         self.owner: str | None = None
-        self._followed_s = self._last_s = -math.inf
+        self._followed_s = -math.inf
         self._sign: tuple[str | None, str | None] | None = None
-        self._since_s = 0.0
+        self._last_s = self._silent_s = 0.0
 
     @property
     def every_s(self) -> float:
@@ -73,7 +73,7 @@ class LeaseWatch:
         except UnreachableError as error:
             # Whoever is at work cannot renew it either.
             log.warning("the object store does not answer: nobody's silence counts", error=str(error))
-            self._last_s = -math.inf
+            self._sign = None
             return None
 
     def forget(self) -> None:
@@ -96,7 +96,9 @@ class LeaseWatch:
             return Why.RELEASED
         self._ttl_s = self._own_ttl_s if held is None else held.ttl_s
         sign = (self.owner, found.etag if held is not None and isinstance(found, Found) else None)
-        if sign != self._sign or asked_s - self._last_s > CLOSE * self._ttl_s:
-            self._sign, self._since_s = sign, self._now_s()
-        self._last_s = self._now_s()
-        return Why.SILENT if asked_s - self._since_s >= self._ttl_s else None
+        if sign != self._sign:
+            self._sign, self._silent_s, self._last_s = sign, 0.0, self._now_s()
+            return None
+        self._silent_s += min(asked_s - self._last_s, CLOSE * self._ttl_s)
+        self._last_s = asked_s
+        return Why.SILENT if self._silent_s >= self._ttl_s else None
