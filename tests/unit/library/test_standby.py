@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from effectively_once.driver import driver, standby, warmth
+from effectively_once.driver import driver, warmth
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.lease_keeper import LeaseKeeper
 from effectively_once.driver.lease_watch import Why
 from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.standby import Standby
+from effectively_once.epoch import rows
 from effectively_once.errors import SettingsError, SourceError, StaleDriverError, UnreachableError
 from effectively_once.ledger import chain, lease
 from effectively_once.ledger.held import Held
@@ -64,7 +65,7 @@ def stand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
     """Of a pipeline with standbys; no thread of theirs is left."""
     made = Stand(monkeypatch)
     made.job = Job(PLAIN, pipeline_settings(pipeline="counts", standby=True, lease_s=TTL_S, **SETTINGS))
-    monkeypatch.setattr(standby.rows, "check", lambda *_: None)
+    monkeypatch.setattr(rows, "check", lambda *_: None)
     monkeypatch.setattr(warmth, "start", lambda *_: None)
     monkeypatch.setattr(driver, "lease_store", lambda _: made.store)
     keepers: list[LeaseKeeper] = []
