@@ -102,6 +102,14 @@ def test_a_driver_that_publishes_meanwhile_loses_nothing_and_is_not_undone(lake:
     assert {"pinned", "other"} <= lake.table.metadata.refs.keys()
 
 
+def test_a_way_back_that_is_taken_away_meanwhile_is_none(lake: Lake) -> None:
+    lake_pins.pin(lake.sink(), 2, "kept")
+    lake.catalog.before = lambda: lake_pins.unpin(lake.sink(), "kept")
+    with pytest.raises(SinkError, match="no snapshot of an epoch has the tag kept"):
+        lake_pins.set_back(lake.sink(), "kept")
+    assert lake.ids() == [f"e{epoch}" for epoch in range(5)]
+
+
 def test_a_tag_that_is_of_no_epoch_is_no_way_back(lake: Lake) -> None:
     lake.table.append(rows("foreign"))
     foreign = lake.table.current_snapshot()
