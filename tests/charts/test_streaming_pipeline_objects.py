@@ -137,7 +137,7 @@ def test_a_standby_is_a_second_application_alike_but_for_its_name() -> None:
 def test_the_drivers_of_a_pipeline_with_a_standby_keep_off_each_others_nodes() -> None:
     """Their executors may be anywhere, and a cluster of one node takes both."""
     given = pipeline().settings.model_copy(update={"standby": True})
-    spec = application(objects(settings=given))["spec"]
+    spec = objects(settings=given).of("SparkApplication")[0]["spec"]
     (rule,) = spec["driver"]["template"]["spec"]["affinity"]["podAntiAffinity"][
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]

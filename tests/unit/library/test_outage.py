@@ -170,6 +170,12 @@ def test_a_start_that_finishes_an_epoch_ends_with_the_name_of_what_was_away(
         def check(self) -> None:
             """Nothing is asked."""
 
+        def take_over(self, *_: Any) -> None:
+            """Nothing is asked."""
+
+        def release(self) -> None:
+            """There is no lease."""
+
         def start(self, spark: Any) -> Any:
             raise CapturedError(failed(PUT + SILENT))
 

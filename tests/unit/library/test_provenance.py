@@ -122,6 +122,7 @@ def test_a_driver_announces_it_when_it_has_taken_over(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "events.jsonl"))
     taken_over.check()
+    taken_over.take_over()
     (line,) = (tmp_path / "events.jsonl").read_bytes().splitlines()
     assert len(line) < PAGE
     told = json.loads(line)
@@ -137,3 +138,4 @@ def test_where_nobody_reads_no_code_is_read(taken_over: Driver, monkeypatch: pyt
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(driver_module, "provenance_of", lambda _: pytest.fail("it was read"))
     taken_over.check()
+    taken_over.take_over()
