@@ -127,8 +127,7 @@ def test_a_standby_is_a_second_application_alike_but_for_its_name() -> None:
     names = [one["metadata"]["name"] for one in rendered.of("SparkApplication")]
     assert names == ["user-counts", "user-counts-standby"]
     one, other = rendered.of("SparkApplication")
-    other["metadata"]["name"] = one["metadata"]["name"]
-    assert one == other
+    assert other == {**one, "metadata": {**one["metadata"], "name": "user-counts-standby"}}
     assert len(rendered.of("ServiceAccount")) == len(rendered.of("ConfigMap")) == 1
     (settings,) = rendered.of("ConfigMap")
     assert json.loads(settings["data"]["settings.json"])["standby"] is True
