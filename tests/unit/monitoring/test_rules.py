@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from effectively_once.driver.metrics import PREFIX, WARNINGS
+from effectively_once.driver.metrics import PREFIX, WARNINGS, Metrics
 from infra.operate.logs import COMPONENTS
 from infra.toolchain.prepare import CHECKOUT
 from tests.unit.monitoring import exported
@@ -99,3 +99,15 @@ def test_what_a_start_warns_of_has_an_alert_and_says_what_to_do() -> None:
     assert "by (pipeline, warning)" in rule["expr"]
     for name in WARNINGS:
         assert f"| `{name}` |" in OPERATE.read_text()
+
+
+def test_no_rule_of_a_driver_at_work_sees_a_standby() -> None:
+    """Of a standby they would take 0 for an input that is lost, and for a driver that never lived."""
+    waiting = Metrics("uc", standby=True)
+    waiting.show_standby()
+    seen = {*exported.of_drivers(waiting)}
+    assert seen == {f"{PREFIX}standby", f"{PREFIX}takeovers_total"}
+    for name, rule in read_rules().items():
+        named = exported.find_names(rule["expr"])
+        assert (named <= seen and bool(named)) == (name in ("NoStandby", "StandbyTookOver")), name
+        assert named <= seen or not named & seen, name
