@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
+from infra.components.api_policy import ApiPolicy
 from infra.components.clients import DATABASE_CA, DATABASE_SUFFIX, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.object_security import SUFFIX as OBJECT_STORE_SUFFIX
-from infra.components.release import FORCE, labels
 from infra.components.spark_secrets import SUFFIX as SPARK_SUFFIX
 from infra.components.streaming_pipeline import kubernetes_name
 from infra.components.volumes import Find
@@ -133,15 +132,10 @@ def binding(settings: Settings) -> dict[str, Any]:
     }
 
 
-class Admission(pulumi.ComponentResource):
+class Admission(ApiPolicy):
     """The policy in force; nothing without pipelines."""
 
     def __init__(self, settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("effectively-once:platform:Admission", "admission", None, opts)
-        if settings.pipelines:
-            metadata = {"name": name(settings), "labels": labels("admission"), "annotations": {FORCE: "true"}}
-            own = pulumi.ResourceOptions(parent=self)
-            made = ValidatingAdmissionPolicy(name(settings), metadata=metadata, spec=policy(settings), opts=own)
-            bound = pulumi.ResourceOptions(parent=self, depends_on=[made])
-            ValidatingAdmissionPolicyBinding(name(settings), metadata=metadata, spec=binding(settings), opts=bound)
-        self.register_outputs({})
+        called = name(settings)
+        bindings = {called: binding(settings)} if settings.pipelines else {}
+        super().__init__("Admission", "admission", opts, called=called, spec=policy(settings), bindings=bindings)

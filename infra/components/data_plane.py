@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
-from infra.components.release import FORCE, labels
+from infra.components.api_policy import ApiPolicy
 from infra.components.volumes import list_volumes
 from infra.policy.rules import DATA_PLANE, OTHER_PODS, VOLUMES
 from infra.settings import Settings
@@ -44,7 +43,7 @@ def policy() -> dict[str, Any]:
                 "expression": "params.spec.selector.matchLabels == object.spec.selector.matchLabels",
                 "message": OTHER_PODS,
             },
-            *({"expression": rule.expression, "message": rule.message} for rule in VOLUMES),
+            *(rule.validation for rule in VOLUMES),
         ],
     }
 
@@ -70,22 +69,16 @@ def bindings(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-class DataPlane(pulumi.ComponentResource):
+class DataPlane(ApiPolicy):
     """The policy in force; nothing where all servers are somebody else's."""
 
     def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
-        super().__init__("effectively-once:platform:DataPlane", "data-plane", None, opts)
-        bound = dict(bindings(settings))
-        if bound:
-            own = pulumi.ResourceOptions(parent=self, depends_on=after)
-            made = ValidatingAdmissionPolicy(
-                name(settings), metadata=_metadata(name(settings)), spec=policy(), opts=own
-            )
-            for one, spec in bound.items():
-                later = pulumi.ResourceOptions(parent=self, depends_on=[made])
-                ValidatingAdmissionPolicyBinding(one, metadata=_metadata(one), spec=spec, opts=later)
-        self.register_outputs({})
-
-
-def _metadata(called: str) -> dict[str, Any]:
-    return {"name": called, "labels": labels("data-plane"), "annotations": {FORCE: "true"}}
+        super().__init__(
+            "DataPlane",
+            "data-plane",
+            opts,
+            called=name(settings),
+            spec=policy(),
+            bindings=dict(bindings(settings)),
+            after=after,
+        )

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
 from infra.components.admission import PIPELINE
-from infra.components.release import FORCE, PART_OF, labels
+from infra.components.api_policy import ApiPolicy
+from infra.components.release import PART_OF
 from infra.policy.rules import IMAGES
 from infra.settings import Settings
 
@@ -42,9 +42,7 @@ def policy(settings: Settings) -> dict[str, Any]:
             {"name": "before", "expression": f"oldObject == null ? [] : {_RUN.format('oldObject')}"},
             {"name": "images", "expression": f"{_RUN.format('object')}.filter(i, !(i in variables.before))"},
         ],
-        "validations": [
-            {"expression": rule.expression, "message": rule.message} for rule in IMAGES if rule.asked(settings.security)
-        ],
+        "validations": [rule.validation for rule in IMAGES if rule.asked(settings.security)],
     }
 
 
@@ -59,14 +57,16 @@ def binding(settings: Settings) -> dict[str, Any]:
     }
 
 
-class ImagePolicy(pulumi.ComponentResource):
+class ImagePolicy(ApiPolicy):
     """The policy in force."""
 
     def __init__(self, settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("effectively-once:platform:ImagePolicy", "image-policy", None, opts)
-        metadata = {"name": name(settings), "labels": labels("image-policy"), "annotations": {FORCE: "true"}}
-        own = pulumi.ResourceOptions(parent=self)
-        made = ValidatingAdmissionPolicy(name(settings), metadata=metadata, spec=policy(settings), opts=own)
-        bound = pulumi.ResourceOptions(parent=self, depends_on=[made])
-        ValidatingAdmissionPolicyBinding(name(settings), metadata=metadata, spec=binding(settings), opts=bound)
-        self.register_outputs({})
+        called = name(settings)
+        super().__init__(
+            "ImagePolicy",
+            "image-policy",
+            opts,
+            called=called,
+            spec=policy(settings),
+            bindings={called: binding(settings)},
+        )

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pulumi
-from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 
-from infra.components.release import FORCE, labels
+from infra.components.api_policy import ApiPolicy
 from infra.policy.listeners import VARIABLES
 from infra.policy.rules import LISTENERS
 from infra.settings import Settings
@@ -39,7 +38,7 @@ def policy() -> dict[str, Any]:
         },
         "matchConditions": [{"name": "known", "expression": f"object.metadata.name in {[*NAMES]}"}],
         "variables": [{"name": name, "expression": expression} for name, expression in VARIABLES.items()],
-        "validations": [{"expression": rule.expression, "message": rule.message} for rule in LISTENERS],
+        "validations": [rule.validation for rule in LISTENERS],
     }
 
 
@@ -55,14 +54,17 @@ def binding(settings: Settings) -> dict[str, Any]:
     }
 
 
-class ListenerPolicy(pulumi.ComponentResource):
+class ListenerPolicy(ApiPolicy):
     """The policy in force."""
 
     def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
-        super().__init__("effectively-once:platform:ListenerPolicy", "listener-policy", None, opts)
-        metadata = {"name": name(settings), "labels": labels("listener-policy"), "annotations": {FORCE: "true"}}
-        own = pulumi.ResourceOptions(parent=self, depends_on=after)
-        made = ValidatingAdmissionPolicy(name(settings), metadata=metadata, spec=policy(), opts=own)
-        bound = pulumi.ResourceOptions(parent=self, depends_on=[made])
-        ValidatingAdmissionPolicyBinding(name(settings), metadata=metadata, spec=binding(settings), opts=bound)
-        self.register_outputs({})
+        called = name(settings)
+        super().__init__(
+            "ListenerPolicy",
+            "listener-policy",
+            opts,
+            called=called,
+            spec=policy(),
+            bindings={called: binding(settings)},
+            after=after,
+        )

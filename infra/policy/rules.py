@@ -50,6 +50,11 @@ class Rule:
     expression: str | None = None
     asked: Callable[[Security], bool] = lambda _: True
 
+    @property
+    def validation(self) -> dict[str, str | None]:
+        """What a ValidatingAdmissionPolicy says of it."""
+        return {"expression": self.expression, "message": self.message}
+
 
 def _privileges(one: Object, _: Security) -> Iterator[str]:
     for where, pod in pods(one):
