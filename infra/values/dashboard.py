@@ -44,6 +44,12 @@ def _rate(name: str) -> str:
     return f"rate({_own(name)}[5m])"
 
 
+def _by(how: str, expression: str, *labels: str, names: str = "") -> Query:
+    """Return a line for each pipeline, and each of its `labels`; `names` says more of it in the legend."""
+    shown = " ".join(["{{pipeline}}", *(f"{{{{{label}}}}}" for label in labels), *filter(None, [names])])
+    return Query(f"{how} by ({', '.join(['pipeline', *labels])}) ({expression})", shown)
+
+
 _EPOCHS: Final = f"sum by (pipeline) ({_rate('epochs_total')})"
 PANELS: Final = (
     Panel(
@@ -51,21 +57,11 @@ PANELS: Final = (
         "none",
         (Query('sum by (alertname, pipeline) (ALERTS{alertstate="firing"})', "{{alertname}} {{pipeline}}"),),
     ),
+    Panel("Records a second, by what became of them", "ops", (_by("sum", _rate("rows_total"), "outcome"),)),
     Panel(
-        "Records a second, by what became of them",
-        "ops",
-        (Query(f"sum by (pipeline, outcome) ({_rate('rows_total')})", "{{pipeline}} {{outcome}}"),),
+        "Age of the oldest unread record, by partition", "s", (_by("max", _own("input_unread_seconds"), "partition"),)
     ),
-    Panel(
-        "Age of the oldest unread record, by partition",
-        "s",
-        (Query(f"max by (pipeline, partition) ({_own('input_unread_seconds')})", "{{pipeline}} {{partition}}"),),
-    ),
-    Panel(
-        "Unread offsets, by partition",
-        "short",
-        (Query(f"max by (pipeline, partition) ({_own('input_unread_offsets')})", "{{pipeline}} {{partition}}"),),
-    ),
+    Panel("Unread offsets, by partition", "short", (_by("max", _own("input_unread_offsets"), "partition"),)),
     Panel(
         "Time of an epoch",
         "s",
@@ -87,11 +83,7 @@ PANELS: Final = (
             ),
         ),
     ),
-    Panel(
-        "Dead letters a second, by reason",
-        "ops",
-        (Query(f"sum by (pipeline, reason) ({_rate('dead_letters_total')})", "{{pipeline}} {{reason}}"),),
-    ),
+    Panel("Dead letters a second, by reason", "ops", (_by("sum", _rate("dead_letters_total"), "reason"),)),
     Panel(
         "Share of records that are refused",
         "percentunit",
@@ -103,18 +95,14 @@ PANELS: Final = (
             ),
         ),
     ),
-    Panel("Ids in the dedup catalog", "short", (Query(f"max by (pipeline) ({_own('catalog_ids')})", "{{pipeline}}"),)),
-    Panel(
-        "Memory of the dedup catalog",
-        "bytes",
-        (Query(f"max by (pipeline) ({_own('catalog_bytes')})", "{{pipeline}}"),),
-    ),
+    Panel("Ids in the dedup catalog", "short", (_by("max", _own("catalog_ids")),)),
+    Panel("Memory of the dedup catalog", "bytes", (_by("max", _own("catalog_bytes")),)),
     Panel(
         "Generation, and drivers that live",
         "none",
         (
-            Query(f"max by (pipeline) ({_own('generation')})", "{{pipeline}} generation"),
-            Query(f"count by (pipeline) ({_own('generation')})", "{{pipeline}} drivers"),
+            _by("max", _own("generation"), names="generation"),
+            _by("count", _own("generation"), names="drivers"),
         ),
     ),
     Panel(
@@ -125,13 +113,9 @@ PANELS: Final = (
     Panel(
         "Retention that the oldest unread record has left",
         "percentunit",
-        (Query(f"min by (pipeline) ({_own('input_retention_left_ratio')})", "{{pipeline}}"),),
+        (_by("min", _own("input_retention_left_ratio")),),
     ),
-    Panel(
-        "Partitions of the input without all copies",
-        "none",
-        (Query(f"max by (pipeline) ({_own('input_degraded_partitions')})", "{{pipeline}}"),),
-    ),
+    Panel("Partitions of the input without all copies", "none", (_by("max", _own("input_degraded_partitions")),)),
     Panel(
         "Time that certificates have left",
         "s",

@@ -129,8 +129,11 @@ class Metrics:
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
         return Counter(PREFIX + name, says, ["pipeline", *labels], registry=self._at_work.registry)
 
+    def _labelled(self, name: str, says: str, *labels: str) -> Gauge:
+        return Gauge(PREFIX + name, says, ["pipeline", *labels], registry=self._at_work.registry)
+
     def _gauge(self, name: str, says: str) -> Any:
-        return Gauge(PREFIX + name, says, ["pipeline"], registry=self._at_work.registry).labels(self._pipeline)
+        return self._labelled(name, says).labels(self._pipeline)
 
     def show_standby(self) -> None:
         """Tell that this driver waits."""
@@ -141,9 +144,6 @@ class Metrics:
         self._takeovers.labels(self._pipeline, why.value).inc()
         self._standby.set(0)
         self._at_work.waits = False
-
-    def _labelled(self, name: str, says: str, *labels: str) -> Gauge:
-        return Gauge(PREFIX + name, says, ["pipeline", *labels], registry=self._at_work.registry)
 
     def show_generation(self, generation: int) -> None:
         """Tell that this driver took the chain over."""

@@ -52,12 +52,14 @@ class Series:
         With fewer complete ones nothing is deleted: what broke off may be all there is.
         """
         names = self._names()
-        complete = [folder for folder in sorted(names, reverse=True) if self._manifest(folder) is not None][:keep]
-        if len(complete) < keep:
+        # The newest first. A manifest names every object of its backup: it is read once, and not kept.
+        taken_ms = {folder: one.taken_ms for folder in sorted(names, reverse=True) if (one := self._manifest(folder))}
+        if len(taken_ms) < keep:
             return
-        for folder in sorted(folder for folder in names if folder < complete[-1]):
-            if (gone := self._manifest(folder)) is not None:
-                self.unpin(gone.taken_ms)
+        last = [*taken_ms][keep - 1]
+        for folder in sorted(folder for folder in names if folder < last):
+            if folder in taken_ms:
+                self.unpin(taken_ms[folder])
             # First what makes it complete: nobody restores from the rest.
             for name in sorted(names[folder], key=lambda name: name != MANIFEST):
                 self.place.below(folder).answer(Delete(name))
