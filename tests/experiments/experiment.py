@@ -107,11 +107,15 @@ class Experiment(Generic[P, F]):
         self.draw(run, results)
         return results
 
+    def html(self, results: Results[P, F]) -> str:
+        """Return the page of results."""
+        return pages.html(self.page, results, self.command).rstrip("\n") + "\n"
+
     def draw(self, run: Path, results: Results[P, F]) -> None:
         """Write what is shown of results."""
         RunDirectory(run).write_json(run / RESULTS, results)
         files = {TABLE: pages.markdown(self.page, results), **self.page.files(results)}
-        for name, content in {**files, PAGE: pages.html(self.page, results, self.command)}.items():
+        for name, content in {**files, PAGE: self.html(results)}.items():
             (run / name).write_text(content.rstrip("\n") + "\n")
 
 

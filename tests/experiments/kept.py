@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.experiments import kinds, page, run_folder
+from tests.experiments import kinds, run_folder
 from tests.harness.fraud import page as fraud_page
 from tests.harness.fraud.results import FraudResults
 from tests.harness.run_directory import write_atomically
@@ -33,4 +33,4 @@ def render(run: Path) -> str | None:
     if kind not in kinds.EXPERIMENTS:
         return None
     one = kinds.experiment(kind)
-    return page.html(one.page, one.results.model_validate_json(results), one.command).rstrip("\n") + "\n"
+    return one.html(one.results.model_validate_json(results))

@@ -67,7 +67,7 @@ class LeaseKeeper:
             log.warning("the lease cannot be released, a standby waits until it has run out", error=str(error))
 
     def _write(self, *, released: bool = False) -> None:
-        new = self._lease.model_copy(update={"renewal": self._lease.renewal + 1, "released": released})
+        new = self._lease.renew(released=released)
         etag = run(lease.write(self._layout, new, self._etag), self._store)
         if etag is None:
             # What fences this driver is the chain; it learns that by itself.

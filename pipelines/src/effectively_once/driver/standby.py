@@ -126,7 +126,7 @@ class Standby:
             self._write_note(released=False)
 
     def _write_note(self, *, released: bool) -> None:
-        self._note = self._note.model_copy(update={"renewal": self._note.renewal + 1, "released": released})
+        self._note = self._note.renew(released=released)
         try:
             self._noted = run(lease.note(self._driver.layout, self._note, self._noted), self._store)
         except PipelineError as error:

@@ -40,6 +40,10 @@ class Lease(Record):
     ttl_s: float = Field(gt=0)
     released: bool = False
 
+    def renew(self, *, released: bool = False) -> Lease:
+        """Return what is written next."""
+        return self.model_copy(update={"renewal": self.renewal + 1, "released": released})
+
 
 def encode(lease: Lease) -> bytes:
     """Return the object's content, with its checksum: a bit that flips must not release it."""
