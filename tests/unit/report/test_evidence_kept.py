@@ -80,9 +80,10 @@ def test_every_run_passed_and_nothing_is_missing_doubled_invented_or_altered(kep
     assert all(output.exact for output in kept.outputs.values())
 
 
-def test_all_runs_are_of_one_commit_without_changes(runs: list[Listed]) -> None:
-    (commit,) = {one.commit for one in runs}
-    assert len(commit) == 12, commit
+def test_the_runs_of_a_stack_are_of_one_commit_without_changes(runs: list[Listed]) -> None:
+    commits = {(one.stack, one.commit) for one in runs}
+    assert sorted(stack for stack, _ in commits) == ["campaign cluster", "campaign embedded"]
+    assert {len(commit) for _, commit in commits} == {12}, commits
 
 
 def test_enough_was_hit_and_sent(kept: CampaignResults) -> None:
