@@ -18,6 +18,7 @@ from infra.toolchain.chromium import ensure_chromium
 from infra.toolchain.jdk import find_jdk
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 from tests.cli.app import PASS_ON, app, register
+from tests.depth import SLICED
 
 register(
     "planted",
@@ -76,7 +77,7 @@ class Extent(StrEnum):
 
 
 WHICH = {
-    Extent.QUICK: ["-m", "not slow and (quick or not (spark or stack))"],
+    Extent.QUICK: ["-m", "not slow and not deep and (quick or not (spark or stack))"],
     Extent.CORE: ["-m", "not slow and (core or not spark)"],
     Extent.ALL: [],
 }
@@ -100,6 +101,8 @@ def test(
                 ensure_chromium(Cache(cache_root()))
             except UserError as error:
                 console.say(f"… left out: {error}")
+    elif extent is Extent.QUICK:
+        os.environ[SLICED] = "1"
     words = ("-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args)
     raise typer.Exit(run_tool("python", *words).returncode)
 
