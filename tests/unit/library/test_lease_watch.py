@@ -80,10 +80,10 @@ def test_a_lease_that_is_released_holds_nobody(world: World) -> None:
 
 
 def test_an_owner_without_a_lease_is_waited_for_as_long(world: World) -> None:
-    """A driver that has just taken over, or one of an older version."""
+    """One that has just taken over, of an older version, or from before `standby` was set: no driver fell silent."""
     del world.store.objects[LAYOUT.lease]
     assert world.look(TTL_S) == []
-    assert world.look(LOOK_S) == [Why.SILENT]
+    assert world.look(LOOK_S) == [Why.UNLEASED]
 
 
 def test_the_time_is_that_of_who_holds_it(world: World) -> None:
@@ -133,7 +133,7 @@ def test_an_older_drivers_lease_does_not_hold_the_newer_ones_standby_back(world:
     """`b` took over and died before it wrote a lease, and `a`, of which nobody has heard that it ended, renews on."""
     run(chain.take_over(LAYOUT, "b", {}), world.store)
     seen = world.look(FOLLOW_S + TTL_S + LOOK_S, renewed_by=world.keeper)
-    assert seen[:1] == [Why.SILENT]
+    assert seen[:1] == [Why.UNLEASED]
     assert world.watch.owner == "b"
 
 
@@ -158,7 +158,7 @@ def test_a_newer_drivers_lease_is_believed_at_once(world: World) -> None:
 def test_a_damaged_lease_is_no_sign_of_life_and_no_end(world: World) -> None:
     world.store.objects[LAYOUT.lease] = b"{"
     assert world.look(TTL_S) == []
-    assert world.look(LOOK_S) == [Why.SILENT]
+    assert world.look(LOOK_S) == [Why.UNLEASED]
 
 
 def test_a_head_that_cannot_be_read_ends_the_wait_by_name(world: World) -> None:

@@ -23,11 +23,12 @@ log = structlog.get_logger()
 
 
 class Why(StrEnum):
-    """Why a standby may take over."""
+    """Why a standby may take over: nobody was there, its owner ended, fell silent, or never had a lease."""
 
     FIRST = "first"
     RELEASED = "released"
     SILENT = "silent"
+    UNLEASED = "unleased"
 
 
 class LeaseWatch:
@@ -101,4 +102,6 @@ class LeaseWatch:
             return None
         self._silent_s += min(asked_s - self._last_s, CLOSE * self._ttl_s)
         self._last_s = asked_s
-        return Why.SILENT if self._silent_s >= self._ttl_s else None
+        if self._silent_s < self._ttl_s:
+            return None
+        return Why.UNLEASED if held is None else Why.SILENT
