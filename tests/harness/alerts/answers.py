@@ -72,12 +72,8 @@ def list_targets(data: Mapping[str, Any]) -> list[Target]:
 def read_health(data: Mapping[str, Any]) -> dict[str, str]:
     """Read /api/v1/rules: what is wrong with each alert's rule; empty: nothing, it was evaluated."""
     rules = [rule for group in data["groups"] for rule in group["rules"] if rule["type"] == "alerting"]
-    return {
-        rule["name"]: ""
-        if rule["health"] == "ok"
-        else f"{rule['health']}: {rule.get('lastError') or 'never evaluated'}"
-        for rule in rules
-    }
+    bad = {rule["name"]: f"{rule['health']}: {rule.get('lastError') or 'not evaluated'}" for rule in rules}
+    return bad | {rule["name"]: "" for rule in rules if rule["health"] == "ok"}
 
 
 def read_rows(data: Mapping[str, Any]) -> list[tuple[dict[str, str], float]]:

@@ -16,7 +16,7 @@ WINDOW_S = 20 * 60.0
 """Of rules that look back a quarter of an hour."""
 NEVER_S = 600.0
 SHORT_S, QUARTER_OF_S = 20 * 60, 12 * 60
-"""How long the input is kept: half of it, or a quarter, passes in minutes, and no record expires before it is healed."""
+"""How long the input is kept: half, or a quarter, passes in minutes, and no record expires before it is healed."""
 TRIES, SUBMITTED_S, SETTLED_S, LOOK_S = 4, 120.0, 25.0, 0.02
 OF_AN_END = frozenset({"DriverAway", "DriverCrashLooping", "DriverDoesNotStart", "PipelineStalled", "NoStandby"})
 """What a driver raises that ends and comes back some time later, besides what is meant."""

@@ -106,12 +106,10 @@ class AlertResults(_Frozen):
 
 def list_rows(results: AlertResults, wrong: dict[str, list[str]]) -> list[tuple[str, ...]]:
     """Return a row an alert, in the order of COLUMNS; `wrong` has what speaks against each."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for played in results.faults:
         for one in played.raised:
-            bad = "; ".join(wrong.get(one.alert, ())) or (
-                f"not played: {played.lacks}" if played.lacks else "as stated"
-            )
+            bad = f"not played: {played.lacks}" if played.lacks else "; ".join(wrong.get(one.alert, ["as stated"]))
             named = ", ".join(f"{name}={one.labels.get(name, '')}" for name in one.due)
             rows.append(
                 (one.alert, played.fault, _shown(one.stated_s), _shown(one.fired_s), _shown(one.resolved_s), named, bad)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.access import CHECKOUT
-from infra.cluster.api import ClusterError
 from infra.console import Console
 from infra.versions import of_run
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.topics import Topics
 from tests.harness.alerts import judge, queries
+from tests.harness.alerts.answers import AnswerError
 from tests.harness.alerts.faults import Fault
 from tests.harness.alerts.feed import Feed
-from tests.harness.alerts.play import CALM_S, FAILURES, Play, choose
+from tests.harness.alerts.play import CALM_S, Play, choose
 from tests.harness.alerts.results import AlertResults, Asked, Played, Quiet, markdown
 from tests.harness.alerts.rules import Alert, read_alerts
 from tests.harness.alerts.scene import Scene
@@ -154,14 +154,14 @@ def _play(play: Play, chosen: Sequence[Fault], quiet_s: float) -> AlertResults:
             played.append(play.play(fault))
         with play.console.step("no alert in the end"):
             play.settle(CALM_S)
-    except (*FAILURES, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt) as error:
         broke.append(f"broke off: {type(error).__name__}: {error}")
         play.console.say(f"✗ {broke[0]}")
     refuting = [*judge.list_refuting(quiet, asked, played)]
     unknown = [*broke, *judge.list_unknown(played, alerts, NOT_RAISED)]
     try:
         targets = {f"{one.job} {one.address}": one.up for one in scene.watcher.targets()}
-    except ClusterError:
+    except AnswerError:
         targets = {}
     return AlertResults(
         claim=CLAIM,

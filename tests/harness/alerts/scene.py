@@ -28,10 +28,13 @@ RETENTION = "retention.ms"
 READY_S, STARTS_S, KAFKA_S = 300.0, 300.0, 20.0
 TOUCHED = "effectively-once/touched-for"
 """Any change of the object makes the operator look at it, and forget how often it tried; the name means nothing."""
-BESIDE = {"driver": {"cpuRequest": "10m"}, "executors": {"count": 1, "cpuRequest": "10m"}}
+BESIDE: Mapping[str, Mapping[str, Any]] = {
+    "driver": {"cpuRequest": "10m"},
+    "executors": {"count": 1, "cpuRequest": "10m"},
+}
 """Of a second driver of the pipeline: its node may be full."""
 JVM, EVERYTHING = (f"{how} && echo done && read -r _" for how in ("pkill -{} -x java", "kill -{} -1"))
-"""What gets a signal in a container, below PID 1. The shell stays: the last words of one that ends are lost at times."""
+"""What gets a signal in a container, below PID 1. The shell stays: last words of one that ends are lost at times."""
 SAID_S = 15.0
 
 
@@ -194,9 +197,13 @@ class Scene:
     def cordon(self) -> None:
         """Have no node take new pods."""
         names = [one["metadata"]["name"] for one in self.pipelines.nodes()]
-        self.owe(f"kubectl uncordon {' '.join(names)}", lambda: [self.pipelines.cordon(one, None) for one in names])
-        for one in names:
-            self.pipelines.cordon(one, self.run)
+
+        def set_all(run: str | None) -> None:
+            for one in names:
+                self.pipelines.cordon(one, run)
+
+        self.owe(f"kubectl uncordon {' '.join(names)}", lambda: set_all(None))
+        set_all(self.run)
 
     def pause(self) -> None:
         """Have operators pause the pipeline, and wait until Prometheus knows and a batch waits."""
