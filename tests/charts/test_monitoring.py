@@ -12,8 +12,9 @@ from infra.components import monitoring, object_store, spark_operator
 from infra.settings import SettingsError
 from tests.charts import samples
 from tests.charts.render import Rendered, environment, render
+from tests.harness.alerts.rules import RULES
 from tests.infra.platform import settings
-from tests.unit.monitoring.promtool import RULES, read_rules, run
+from tests.unit.monitoring.promtool import read_rules, run
 
 IMAGE = {"images": {"monitoring": "effectively-once-monitoring:0123456789ab"}}
 

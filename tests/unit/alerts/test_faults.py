@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
 
+from infra.toolchain.prepare import CHECKOUT
 from tests.harness.alerts.faults import FAULTS, Fault
 from tests.harness.alerts.play import NoFaultError, choose
 from tests.harness.alerts.rules import Alert, read_alerts
@@ -19,7 +21,7 @@ ALERTS = read_alerts()
 def find_unassigned(alerts: Collection[str], faults: Iterable[Fault], reasons: Collection[str]) -> list[str]:
     """Return what is wrong with who raises which alert."""
     raised = Counter(name for fault in faults for name in fault.raises)
-    found = [f"{name} has neither a fault nor a reason" for name in alerts if name not in raised | Counter(reasons)]
+    found = [f"{name} has neither a fault nor a reason" for name in alerts if name not in {*raised, *reasons}]
     found += [f"{name} has a fault and a reason for none" for name in reasons if name in raised]
     found += [f"{name} has {number} faults" for name, number in raised.items() if number > 1]
     return found + [f"{name} is no alert" for name in {*raised, *reasons}.difference(alerts)]
@@ -67,3 +69,16 @@ def test_every_alert_that_is_raised_names_the_pipeline_or_a_server() -> None:
     for fault in FAULTS:
         for name in fault.raises:
             assert any(ALERTS[name].expect("uc", "uc").values()), name
+
+
+def read_table(page: str) -> dict[str, tuple[str, ...]]:
+    """Return what the page says of each fault: its alerts."""
+    rows = re.findall(r"^\| `([\w-]+)` \| ([\w, ]+) \|", page, flags=re.MULTILINE)
+    return {name: tuple(raised.strip().split(", ")) for name, raised in rows}
+
+
+def test_the_page_has_every_fault_and_names_every_alert_that_none_raises() -> None:
+    page = (CHECKOUT / "docs" / "how-to" / "alerts.md").read_text()
+    assert read_table(page) == {fault.name: fault.raises for fault in FAULTS}
+    assert all(name in page.partition("## PipelineStalled")[0] for name in NOT_RAISED)
+    assert "dead-letters" not in read_table(page.replace("| `dead-letters` |", "|"))

@@ -31,7 +31,7 @@ class World:
     """A clock that runs while somebody sleeps, and alerts that fire `after_s` of a fault until it is healed."""
 
     def __init__(self, after_s: float | None = 30.0, *, heals: bool = True) -> None:
-        self.now, self.begun, self.after_s = 1000.0, None, after_s
+        self.now, self.after_s = 1000.0, after_s
         self.heals, self.healed = heals, 0
         self.begun: float | None = None
         self.also: list[Active] = []
@@ -49,7 +49,13 @@ class World:
                 return {"DriverAway": "active"}
 
         class OfWorld(Scene):
-            pipeline, application = "uc", "uc"  # type: ignore[assignment]
+            @property
+            def pipeline(self) -> str:
+                return "uc"
+
+            @property
+            def application(self) -> str:
+                return "uc"
 
             def wait_for(self, what: str, holds: Callable[[], bool], within_s: float) -> None:
                 """Nothing is waited for here."""
@@ -72,9 +78,8 @@ class World:
         self.now += seconds
 
     def play(self, **changes: Any) -> Played:
-        fault = Fault(
-            **{"name": "f", "says": "", "raises": ("DriverAway",), "since": "", "cause": self.cause, **changes}
-        )
+        usual = {"name": "f", "says": "", "raises": ("DriverAway",), "since": "", "cause": self.cause}
+        fault = Fault(**{**usual, **changes})
         console = Console(stream=io.StringIO(), env={})
         return Play(self.scene(), {"DriverAway": AWAY}, console, lambda: self.now, self.sleep).play(fault)
 
@@ -126,7 +131,8 @@ def test_other_alerts_are_noted_once() -> None:
 
 
 def test_all_is_undone_the_last_first_and_one_that_fails_does_not_keep_the_others() -> None:
-    scene, done = World().scene(), []
+    scene = World().scene()
+    done: list[str] = []
 
     def fails() -> None:
         raise OSError("away")
@@ -149,7 +155,8 @@ def test_alerts_of_pipelines_that_are_gone_are_not_ours() -> None:
 
 
 def test_each_driver_is_deleted_once() -> None:
-    loop, deleted = CrashLoop(), []
+    loop = CrashLoop()
+    deleted: list[str] = []
 
     class OfLoop:
         generation = 7.0
