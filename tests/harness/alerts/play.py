@@ -75,10 +75,11 @@ class Play:
 
         def calm() -> bool:
             firing = self.firing()
-            self._tell(f"waiting for calm: {'; '.join(one.says for one in firing) or 'nothing fires'}")
             published = scene.value("published_timestamp_seconds") or 0
             waits = not scene.settings.standby or scene.value("standby") == 1
             down = [one for one in scene.watcher.targets() if not one.up]
+            told = [one.says for one in firing] + [f"{one.job} {one.address} is down: {one.error}" for one in down]
+            self._tell(f"waiting for calm: {'; '.join(told) or 'records that are published, a standby that waits'}")
             return not firing and not down and waits and time.time() - published < FRESH_S
 
         scene.wait_for("calm (no alert, every target up, records published)", calm, within_s)
