@@ -58,7 +58,11 @@ def tools(
 
 
 @app.command()
-def up(profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers.")] = "laptop") -> None:
+def up(
+    profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers.")] = "laptop",
+    *,
+    monitoring: Annotated[bool, typer.Option(help="Prometheus and Alertmanager too, from now on.")] = False,
+) -> None:
     """A kind cluster here with the whole platform; goes on where it was interrupted."""
     from infra.cluster.api import Api  # noqa: PLC0415
     from infra.cluster.lifecycle import require_cluster  # noqa: PLC0415
@@ -70,7 +74,7 @@ def up(profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers."
     lifecycle = _lifecycle(console)
     toolchain = prepare(console)
     with watching(lambda: Api(lifecycle.state.kubeconfig, None), None, lambda line: console.say(f"  ✗ {line}")):
-        lifecycle.up(toolchain, profile)
+        lifecycle.up(toolchain, profile, monitoring=monitoring)
     show_addresses(_access(), console_out())
     console.say(
         '✓ up. `make acceptance` proves it, `make status` shows it, `eval "$(make env)"` gives plain kubectl '

@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from infra.cluster.state import PROJECT, STACK, StateDirectory
 from infra.console import Console
 from infra.errors import UserError
@@ -56,8 +58,21 @@ class Stack:
         """Whether the backend has the stack."""
         return f"{PROJECT}/{self.name}" in self.state.stacks()
 
-    def select(self, profile: str) -> None:
-        """Make the stack if it is not there, give this checkout its settings file, set the profile and the CRDs."""
+    def is_watched(self) -> bool:
+        """Whether the stack's settings ask for Prometheus and Alertmanager."""
+        path = next((one for one in (self.config_file, self._kept_file()) if one.exists()), None)
+        if path is None or not self.exists():
+            return False
+        found = yaml.safe_load(path.read_text())
+        for name in ("config", f"{PROJECT}:monitoring", "enabled"):
+            found = found.get(name) if isinstance(found, dict) else None
+        return str(found).lower() == "true"
+
+    def select(self, profile: str, *, monitoring: bool = False) -> None:
+        """Make the stack if it is not there, give this checkout its settings file, set the profile and the CRDs.
+
+        With `monitoring` Prometheus and Alertmanager too; without it they stay as they are set.
+        """
         if not self.exists():
             self.config_file.unlink(missing_ok=True)
             # Another stack may be the one that the user has selected here.
@@ -68,6 +83,8 @@ class Stack:
         self.run("config", "set", "--stack", self.name, "effectively-once:profile", profile)
         crds = ("effectively-once:spark_operator.crds", str(self.state.resource_definitions))
         self.run("config", "set", "--stack", self.name, "--path", *crds)
+        if monitoring:
+            self.run("config", "set", "--stack", self.name, "--path", "effectively-once:monitoring.enabled", "true")
         shutil.copyfile(self.config_file, self._kept_file())
 
     def up(self, console: Console) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from infra.components import monitoring, object_store, spark_operator
 from infra.settings import SettingsError
 from tests.charts import samples
 from tests.charts.render import Rendered, environment, render
+from tests.harness.alerts.rules import RULES
 from tests.infra.platform import settings
-from tests.unit.monitoring.promtool import RULES, read_rules, run
+from tests.unit.monitoring.promtool import read_rules, run
 
 IMAGE = {"images": {"monitoring": "effectively-once-monitoring:0123456789ab"}}
 
@@ -84,13 +86,20 @@ def test_monitors_and_our_prometheus_select_the_same_pods_and_give_the_same_labe
         selector = monitor["selector"]["matchLabels"]
         assert ",".join(f"{key}={value}" for key, value in selector.items()) == config["selectors"][0]["label"]
         (endpoint,) = monitor["podMetricsEndpoints"]
-        given = {
-            one["targetLabel"]
-            for one in endpoint["relabelings"] + endpoint.get("metricRelabelings", [])
-            if "targetLabel" in one
-        }
-        ours = scraped[name]["relabel_configs"] + scraped[name].get("metric_relabel_configs", [])
-        assert given - {"job"} == {one["target_label"] for one in ours if "target_label" in one} - {"pod"}
+        given = {one["targetLabel"] for one in endpoint["relabelings"] if "targetLabel" in one}
+        ours = {one["target_label"] for one in scraped[name]["relabel_configs"] if "target_label" in one}
+        assert given - {"job"} == ours - {"pod"}
+        assert endpoint.get("metricRelabelings") == scraped[name].get("metric_relabel_configs")
+
+
+@pytest.mark.parametrize("told", ["effectively_once_pipeline", "effectively_once/pipeline"])
+def test_the_operators_label_becomes_the_application_however_its_name_is_written(told: str) -> None:
+    """A Prometheus that takes any name, as ours does, gets it with the slash; an older one has it escaped."""
+    config = yaml.safe_load(rendered().one("ConfigMap", "prometheus")["data"]["prometheus.yaml"])
+    (job,) = (one for one in config["scrape_configs"] if one["job_name"] == "spark-operator")
+    named, dropped = job["metric_relabel_configs"]
+    assert (named["action"], named["replacement"], dropped["action"]) == ("labelmap", "application", "labeldrop")
+    assert all(re.fullmatch(one["regex"], told) for one in (named, dropped))
 
 
 def test_prometheus_may_ask_for_pods_and_for_nothing_else() -> None:

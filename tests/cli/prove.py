@@ -52,13 +52,19 @@ _experiment("reconcile", "Two streams under the same kills against a batch run; 
 
 @app.command()
 def acceptance(
-    suite: Annotated[str, typer.Option(help="smoke (5 kills), all, or jobs: the further jobs.")] = "all",
+    suite: Annotated[
+        str, typer.Option(help="smoke (5 kills), all, jobs: the further jobs, or alerts: each raised by its fault.")
+    ] = "all",
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
     job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
+    faults: Annotated[str | None, typer.Option(help="Of alerts: names with commas between; all if left out.")] = None,
+    quiet: Annotated[
+        float, typer.Option(min=0, help="Of alerts: minutes before the faults in which none may fire.")
+    ] = 3.0,
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness.campaigns import acceptance as suites  # noqa: PLC0415
-    from tests.harness.campaigns.suites import JOBS  # noqa: PLC0415
+    from tests.harness.campaigns.suites import ALERTS, JOBS  # noqa: PLC0415
     from tests.harness.judge.verdict import show  # noqa: PLC0415
 
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
@@ -66,6 +72,12 @@ def acceptance(
         from tests.acceptance import jobs  # noqa: PLC0415
 
         raise typer.Exit(jobs.play(job, drawn, default_console(), console_out()).exit_code)
+    if suite == ALERTS:
+        from tests.harness.alerts import run  # noqa: PLC0415
+
+        raised = run.on_this_machine(drawn, default_console(), faults, quiet)
+        run.show(raised, console_out())
+        raise typer.Exit(raised.verdict.exit_code)
     results = suites.on_this_machine(suite, drawn, default_console())
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)

@@ -129,9 +129,11 @@ scrape_configs:
       - source_labels: [__meta_kubernetes_pod_name]
         target_label: pod
     metric_relabel_configs:
-      - source_labels: [effectively_once_pipeline]
-        target_label: application
-      - regex: effectively_once_pipeline
+      # The operator's label keeps its slash for a Prometheus that takes any name, as ours does.
+      - regex: effectively_once[_/]pipeline
+        replacement: application
+        action: labelmap
+      - regex: effectively_once[_/]pipeline
         action: labeldrop
   {{- end }}
   {{- with .Values.objectStore }}

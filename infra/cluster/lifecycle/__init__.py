@@ -32,8 +32,6 @@ from infra.toolchain.programs import DEPLOYING, EVERY, find_programs
 NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
 BROKERS = {"brokers": 3}
 """Of profiles that have more than one."""
-WATCHED: frozenset[str] = frozenset()
-"""Profiles with Prometheus and Alertmanager, whose image is built for them alone."""
 
 
 def require_cluster(profile: str) -> None:
@@ -55,27 +53,29 @@ class Lifecycle:
         """With the usual places."""
         return cls(console, state_directory(), Cache(cache_root()))
 
-    def up(self, toolchain: Toolchain, profile: str) -> None:
-        """Everything, from the tools to the deployed pipeline.
+    def up(self, toolchain: Toolchain, profile: str, *, monitoring: bool = False) -> None:
+        """Everything, from the tools to the deployed pipeline; Prometheus and Alertmanager where they are asked for.
 
         Raises EngineError, ToolchainError, StateError or PulumiError for the first thing that fails, BusyError when
         another command is at work here.
         """
         require_cluster(profile)
         with exclusive(self.state, "make up"):
-            self._up(toolchain, profile)
+            self._up(toolchain, profile, monitoring)
 
-    def _up(self, toolchain: Toolchain, profile: str) -> None:
+    def _up(self, toolchain: Toolchain, profile: str, monitoring: bool) -> None:
         self.tools()
         engine = engines.ensure(self.state, self.console)
         needs.require_room(engine, self.state)
-        builder = Builder(engine, self.cache, toolchain, self.console, monitoring=profile in WATCHED)
+        stack = self.stack()
+        # The references are written anew, and the image is needed as long as the stack's settings ask for it.
+        watched = monitoring or stack.is_watched()
+        builder = Builder(engine, self.cache, toolchain, self.console, monitoring=watched)
         references = self.images(builder)
         kind = self.kind(engine)
         self._cluster(kind, builder, NODES[profile], BROKERS.get(profile, 1))
         kind.load(references.values(), self.console)
-        stack = self.stack()
-        stack.select(profile)
+        stack.select(profile, monitoring=monitoring)
         stack.up(self.console)
 
     def tools(self, needed: Collection[str] = EVERY) -> None:

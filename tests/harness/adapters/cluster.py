@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,36 @@ class Cluster:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         items: list[Object] = self.reader.get(path, labelSelector=selector)["items"]
         return items
+
+    def replicas(self, kind: str, name: str) -> int:
+        """How many pods a StatefulSet or Deployment is to have. Raises ApiError."""
+        return int(self._set(kind, name)["spec"]["replicas"])
+
+    def serving(self, kind: str, name: str) -> tuple[int, int]:
+        """How many pods a StatefulSet or Deployment has, and how many of them are ready. Raises ApiError."""
+        status = self._set(kind, name).get("status") or {}
+        return int(status.get("replicas") or 0), int(status.get("readyReplicas") or 0)
+
+    def scale(self, kind: str, name: str, replicas: int) -> None:
+        """Have so many pods of a StatefulSet or Deployment; who calls waits until it is so."""
+        self._resource("apps/v1", kind).patch(
+            name=name,
+            namespace=self.namespace,
+            body={"spec": {"replicas": replicas}},
+            content_type="application/merge-patch+json",
+        )
+
+    def config_map(self, name: str) -> dict[str, str]:
+        """The entries of a ConfigMap. Raises ApiError."""
+        found: dict[str, str] = self.reader.get(f"/api/v1/namespaces/{self.namespace}/configmaps/{name}")["data"]
+        return found
+
+    def patch_config_map(self, name: str, entries: Mapping[str, str]) -> None:
+        """Change entries of a ConfigMap."""
+        self._core.patch_namespaced_config_map(name, self.namespace, {"data": dict(entries)})
+
+    def _set(self, kind: str, name: str) -> Object:
+        return self.reader.get(f"/apis/apps/v1/namespaces/{self.namespace}/{kind.lower()}s/{name}")
 
     def job(self, name: str) -> Object:
         """The status of a job, as the API tells it. Raises ApiError."""

@@ -44,6 +44,8 @@ PORTION_MINUTES, PORTIONS_PER_STRIKE, PORTIONS_PER_CUT, ROWS_PER_MINUTE = 2, 1, 
 
 JOBS = "jobs"
 """Of the other jobs, each judged by itself: no suite of strikes at user_counts."""
+ALERTS = "alerts"
+"""Each alert, raised by its fault: likewise."""
 
 
 class NoSuiteError(UserError):
@@ -108,5 +110,5 @@ SUITES = {
 def suite_named(name: str) -> Suite:
     """The suite of a name. Raises NoSuiteError."""
     if name not in SUITES:
-        raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}, {JOBS}")
+        raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}, {JOBS}, {ALERTS}")
     return SUITES[name]

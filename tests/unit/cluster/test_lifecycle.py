@@ -182,22 +182,33 @@ def test_a_port_that_is_taken_is_named_before_anything_is_made(
     assert not ours.state.record.exists()
 
 
+@pytest.mark.parametrize(("asked", "set_before"), [(False, False), (True, False), (False, True)])
 def test_up_goes_through_its_steps_with_one_builder(
-    ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
+    ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch, *, asked: bool, set_before: bool
 ) -> None:
+    """That of what watches is built where it is asked for, now or by the stack's settings."""
     kind = FakeKind()
     did = kind.done.append
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
     one = iter([SimpleNamespace(build_all=lambda: {"spark": "spark:1"}, node=lambda: "node:1", toolchain=toolchain)])
-    monkeypatch.setattr(lifecycle, "Builder", lambda *_, **__: next(one))
+    built: dict[str, bool] = {}
+
+    def builder(*_: object, **how: bool) -> object:
+        built.update(how)
+        return next(one)
+
+    monkeypatch.setattr(lifecycle, "Builder", builder)
+    monkeypatch.setattr(Stack, "is_watched", lambda _: set_before)
     monkeypatch.setattr(Lifecycle, "tools", lambda _: did("tools"))
     monkeypatch.setattr(Lifecycle, "kind", lambda *_: kind)
     monkeypatch.setattr(engines, "ensure", lambda *_: machine)
     monkeypatch.setattr(needs, "require_room", lambda *_: did("room"))
-    monkeypatch.setattr(Stack, "select", lambda _, profile: did(f"select {profile}"))
+    monkeypatch.setattr(Stack, "select", lambda _, profile, *, monitoring: did(f"select {profile} {monitoring}"))
     monkeypatch.setattr(Stack, "up", lambda *_: did("pulumi up"))
-    ours.up(toolchain, "chaos")
-    assert kind.done == ["tools", "room", "create 2 from node:1", "load spark:1", "select chaos", "pulumi up"]
+    ours.up(toolchain, "chaos", monitoring=asked)
+    selected = f"select chaos {asked}"
+    assert kind.done == ["tools", "room", "create 2 from node:1", "load spark:1", selected, "pulumi up"]
+    assert built == {"monitoring": asked or set_before}
 
 
 @pytest.fixture

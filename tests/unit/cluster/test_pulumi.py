@@ -100,6 +100,23 @@ def test_another_checkout_gets_the_salt_that_the_state_was_written_with(
     assert not [call for call in pulumi.calls[3:] if call.startswith("stack init")]
 
 
+def test_what_watches_is_set_once_and_read_from_the_settings(stack: Stack, pulumi: FakePulumi) -> None:
+    assert not stack.is_watched()
+    stack.select("laptop", monitoring=True)
+    assert pulumi.calls[-1].startswith("config set --stack laptop --path effectively-once:monitoring.enabled true")
+    for written, watched in (("true", True), ('"true"', True), ("false", False)):
+        stack.config_file.write_text(f"{SALT}config:\n  effectively-once:monitoring:\n    enabled: {written}\n")
+        assert stack.is_watched() is watched
+    for other in ("", "text", SALT, f"{SALT}config:\n  effectively-once:profile: laptop\n"):
+        stack.config_file.write_text(other)
+        assert not stack.is_watched()
+
+
+def test_settings_of_a_stack_that_is_gone_ask_for_nothing(stack: Stack, pulumi: FakePulumi) -> None:
+    stack.config_file.write_text("config:\n  effectively-once:monitoring:\n    enabled: true\n")
+    assert not stack.is_watched()
+
+
 def test_a_checkouts_own_settings_are_not_written_over(stack: Stack, pulumi: FakePulumi) -> None:
     stack.select("laptop")
     stack.config_file.write_text(f"{SALT}mine: yes\n")

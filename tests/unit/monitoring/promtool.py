@@ -11,11 +11,10 @@ import yaml
 
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.go_tools import ALERTMANAGER_TOOL, PROMETHEUS_TOOL, build
-from infra.values.generate import CHARTS
+from tests.harness.alerts.rules import RULES, to_seconds
 from tests.unit.monitoring.cases import Case
 from tests.unit.monitoring.worlds import STEP_S, WELL, World, to_values
 
-RULES = tuple(sorted((CHARTS / "monitoring" / "files" / "rules").glob("*.yaml")))
 TIMEOUT_S = 60.0
 Rule = dict[str, Any]
 
@@ -26,11 +25,6 @@ def read_rules() -> dict[str, Rule]:
     found = {rule["alert"]: rule for rule in rules}
     assert len(found) == len(rules), "an alert has two rules"
     return found
-
-
-def to_seconds(duration: str) -> float:
-    """Return what Prometheus writes as `6m` or `15s`."""
-    return float(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
 
 
 @cache

@@ -1,0 +1,1 @@
+"""The suite that raises alerts on a cluster, without one."""
