@@ -42,6 +42,8 @@ def values(settings: Settings) -> MinioValues | None:
     clients += tuple(one for one in network.watchers(settings) if one not in clients)
     return MinioValues(
         **data_server(settings, settings.images.minio),
+        nodes=store.nodes,
+        spread=settings.scheduling.spread,
         credentials_secret=OBJECT_STORE_ROOT,
         security=object_security.values(settings),
         metrics=settings.monitoring.enabled,

@@ -1,7 +1,7 @@
 """What a platform that is there cannot be changed to: refused by name before anything is changed.
 
-Claims of a StatefulSet are fixed when it is made, and a Kafka quorum when its volumes are formatted. Another one would
-end in empty volumes, or in brokers without their quorum. The cluster knows what is there.
+Claims of a StatefulSet are fixed when it is made; a Kafka quorum and the drives of an object store, when their volumes
+are formatted. Others would end in empty volumes, or in servers without their quorum. The cluster knows what is there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ def require_same(settings: Settings, find: Find) -> None:
     Raises SettingsError with a line per setting that cannot be changed, or asks for what is not there.
     """
     there = claims(settings.namespace, find)
-    wrong = [*wrong_volumes(settings, there, find), *_quorum(settings, there, find), *wrong_secrets(settings, find)]
+    wrong = [
+        *wrong_volumes(settings, there, find),
+        *_quorum(settings, there, find),
+        *_drives(settings, there, find),
+        *wrong_secrets(settings, find),
+    ]
     if wrong:
         raise SettingsError(wrong)
 
@@ -39,6 +44,14 @@ def _quorum(settings: Settings, there: list[Claim], find: Find) -> Iterator[str]
     ):
         if nodes is not None and made != wanted:
             yield f"kafka.{field}: the quorum was formatted for {made}, got {wanted}; {ANEW}"
+
+
+def _drives(settings: Settings, there: list[Claim], find: Find) -> Iterator[str]:
+    if settings.object_store.external is not None:
+        return
+    made, wanted = _count_made(_stateful_set(settings, "minio", find), "minio", there), settings.object_store.nodes
+    if made is not None and made != wanted:
+        yield f"object_store.nodes: the drives were formatted for {made}, got {wanted}; {ANEW}"
 
 
 def _stateful_set(settings: Settings, name: str, find: Find) -> dict[str, Any] | None:

@@ -40,8 +40,8 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
         },
     },
-    # A cluster of its own: three brokers and three controllers apart, each on another node, nothing reachable from
-    # outside, data is kept.
+    # A cluster of its own: three brokers, three controllers apart and three object stores, each on another node;
+    # nothing is reachable from outside, and data is kept.
     "production": {
         "scheduling": {"spread": "hard"},
         "kafka": {
@@ -53,7 +53,8 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "resources": {"cpu_request": "1", "memory_request": "4Gi", "memory_limit": "8Gi"},
         },
         "object_store": {
-            "storage_size": "200Gi",
+            "nodes": 3,
+            "storage_size": "100Gi",
             "resources": {"cpu_request": "1", "memory_request": "2Gi", "memory_limit": "4Gi"},
         },
         "result_store": {

@@ -18,6 +18,7 @@ CLIENT, ANY_POD, ANYBODY = "pod of a named namespace", "any pod", "anybody"
 TABLES: Final = "the pipeline has tables"
 COMBINED: Final = "`kafka.controllers` 0"
 APART: Final = "`kafka.controllers` 3"
+STORE_NODES: Final = "`object_store.nodes` 3 or 4"
 KAFKA_OUTSIDE: Final = "`external_access.kafka`"
 OBJECTS_OUTSIDE: Final = "`external_access.object_store`"
 CONSOLE_OUTSIDE: Final = "`external_access.console`"
@@ -91,6 +92,8 @@ FLOWS: Final = (
     Flow((RESULT_GRANT,), RESULT_STORE, (5432,), "roles and passwords", RESULTS_SECURED),
     Flow((BROKER,), BROKER, (9093,), "the quorum", COMBINED),
     Flow((BROKER, CONTROLLER), CONTROLLER, (9093,), "the quorum", APART),
+    Flow((OBJECT_STORE,), OBJECT_STORE, (9000,), "parts of objects", STORE_NODES),
+    Flow((OBJECT_STORE,), NAMES, (53,), "names of its nodes", STORE_NODES, ("UDP", "TCP")),
     Flow((HISTORY,), OBJECT_STORE, (9000,), "event logs"),
     Flow((CLIENT,), BROKER, (9092,), "gateways and readers in the cluster", KAFKA_CLIENTS),
     Flow((CLIENT,), OBJECT_STORE, (9000,), "readers of files", OBJECT_CLIENTS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -47,6 +47,8 @@ class MinioValues(DataValues):
     """The object store.
 
     Attributes:
+        nodes: servers with a drive each; with three every object is in parts of which two are enough.
+        spread: `hard` never puts two of them on one node.
         credentials_secret: Secret of the release's namespace with the keys `rootUser` and `rootPassword`.
         external: access from outside the cluster.
         resources: of the server.
@@ -56,6 +58,8 @@ class MinioValues(DataValues):
         network_policies: who may connect to it.
     """
 
+    nodes: Literal[1, 3, 4] = 1
+    spread: Literal["soft", "hard"] = "soft"
     credentials_secret: KubernetesName = "minio-root"  # noqa: S105 - a name
     external: External = External()
     resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")

@@ -166,6 +166,7 @@ def _marks(wanted: Settings) -> Iterator[str]:
         (wanted.security.object_store, flows.OBJECTS_SECURED),
         (wanted.security.result_store, flows.RESULTS_SECURED),
         (wanted.kafka.clients, flows.KAFKA_CLIENTS),
+        (wanted.object_store.nodes > 1, flows.STORE_NODES),
         (wanted.object_store.clients, flows.OBJECT_CLIENTS),
         (wanted.result_store.clients, flows.RESULT_CLIENTS),
         (wanted.network_policies.api_server, flows.VIEWERS),

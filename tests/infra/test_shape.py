@@ -44,6 +44,11 @@ def test_another_quorum_is_refused_by_name(*, gone: bool) -> None:
     assert [line.partition(":")[0] for line in refused(three)] == ["kafka.nodes", "kafka.controllers"]
 
 
+def test_another_number_of_drives_is_refused_by_name() -> None:
+    one = There(LAPTOP, made(settings()))
+    assert refused(one, object_store={"nodes": 3}) == ["object_store.nodes: the drives were formatted for 1, got 3"]
+
+
 def test_a_broker_that_is_stopped_is_no_other_quorum() -> None:
     stopped = made(settings())
     stopped["kafka"]["replicas"] = 0

@@ -19,6 +19,15 @@ app.kubernetes.io/part-of: effectively-once
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- /* One drive, or one of each node: objects are then kept in parts, some of which may be away. */}}
+{{- define "drives" -}}
+{{- if gt (int .Values.nodes) 1 -}}
+http://minio-{0...{{ sub (int .Values.nodes) 1 }}}.minio-nodes.{{ .Release.Namespace }}.svc:9000/data
+{{- else -}}
+/data
+{{- end -}}
+{{- end }}
+
 {{- /* Where pods may run, whom they make room for, and with which credentials their images are pulled. */}}
 {{- define "scheduling" -}}
 {{- with .Values.imagePullSecrets }}
