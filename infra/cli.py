@@ -59,7 +59,7 @@ def tools(
 
 @app.command()
 def up(
-    profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers.")] = "laptop",
+    profile: Annotated[str, typer.Option(help="laptop, ci, chaos, brokers or ha.")] = "laptop",
     *,
     monitoring: Annotated[bool, typer.Option(help="Prometheus and Alertmanager too, from now on.")] = False,
 ) -> None:

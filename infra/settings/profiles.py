@@ -40,6 +40,25 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
         },
     },
+    # Three nodes of one machine: as many copies of everything as in production, each small and on another node.
+    "ha": _SMALL
+    | {
+        "scheduling": {"spread": "hard"},
+        "kafka": {
+            "nodes": 3,
+            "controllers": 3,
+            "session_timeout_ms": 9000,
+            "heap_mib": 320,
+            "storage_size": "2Gi",
+            "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
+        },
+        "object_store": {
+            "nodes": 3,
+            "storage_size": "2Gi",
+            "resources": {"cpu_request": "60m", "memory_request": "192Mi", "memory_limit": "768Mi"},
+        },
+        "spark_operator": {"replicas": 2},
+    },
     # A cluster of its own: three brokers, three controllers apart and three object stores, each on another node;
     # nothing is reachable from outside, and data is kept.
     "production": {

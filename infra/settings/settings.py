@@ -37,7 +37,7 @@ class Settings(Section):
         pipeline_prefix: begins every identity and default topic, so that platforms can share broker and store.
     """
 
-    profile: Literal["laptop", "ci", "chaos", "brokers", "production"]
+    profile: Literal["laptop", "ci", "chaos", "brokers", "ha", "production"]
     namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$")] = PROJECT
     images: Images
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"

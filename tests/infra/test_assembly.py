@@ -54,7 +54,7 @@ def test_the_history_server_waits_for_the_bucket_that_pipelines_make(ci: Deploye
     assert "user-counts" in ci.engine.below(ci.engine.of("Chart")["history-server"])
 
 
-@pytest.mark.parametrize("profile", ["ci", "brokers", "production"])
+@pytest.mark.parametrize("profile", ["ci", "brokers", "ha", "production"])
 def test_a_quorum_counts_as_formed_once_its_nodes_are_ready(definitions: Path, profile: str) -> None:
     """Before that a node has to be formatted; and what says so lives as long as the disks."""
     wanted = settings(profile=profile)

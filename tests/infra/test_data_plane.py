@@ -23,7 +23,7 @@ EXTERNAL: dict[str, Any] = {
 WATCHED: dict[str, Any] = {"monitoring": {"enabled": True}, "images": {"monitoring": "effectively-once-monitoring:1"}}
 
 
-@pytest.mark.parametrize("given", [*({"profile": name} for name in ("laptop", "brokers", "production")), WATCHED])
+@pytest.mark.parametrize("given", [*({"profile": name} for name in ("laptop", "brokers", "ha", "production")), WATCHED])
 def test_each_stateful_set_has_one_binding_that_finds_it_and_its_budget(given: dict[str, Any]) -> None:
     wanted = settings(**given)
     objects: list[Object] = []

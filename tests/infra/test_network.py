@@ -42,7 +42,7 @@ def test_without_policies_there_are_none_anywhere(tmp_path: Path) -> None:
         assert one.inputs["values"]["networkPolicies"]["enabled"] is False, name
 
 
-@pytest.mark.parametrize("profile", ["laptop", "ci", "chaos", "brokers", "production"])
+@pytest.mark.parametrize("profile", ["laptop", "ci", "chaos", "brokers", "ha", "production"])
 def test_they_are_on_in_every_profile(profile: str) -> None:
     assert settings(profile=profile).network_policies.enabled
 

@@ -86,7 +86,7 @@ def test_how_long_a_driver_may_finish_its_epoch_is_a_setting(config: dict[str, o
 
 
 WRONG: list[tuple[dict[str, object], list[str]]] = [
-    ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, brokers, production is allowed, got 'prod'"]),
+    ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, brokers, ha, production is allowed, got 'prod'"]),
     ({"kafka": {"nodes": 2}}, ["kafka.nodes: ", "1 or 3", "got 2"]),
     ({"namespce": "a"}, ["namespce: no such setting; allowed are ", "namespace"]),
     ({"kafka": {"node": 3}}, ["kafka.node: no such setting; allowed are external, nodes"]),
@@ -300,3 +300,15 @@ def test_the_profile_with_three_brokers_has_three_copies_and_is_reached_by_publi
     for number, address in enumerate(addresses):
         assert PORTS[int(address.rpartition(":")[2])] == chart.external.node_port + number
     assert NODES["brokers"] == 1
+
+
+def test_the_small_copy_of_production_has_as_many_of_everything() -> None:
+    def copies(profile: str) -> tuple[object, ...]:
+        one = settings(profile=profile)
+        return (
+            *(one.kafka.nodes, one.kafka.controllers, one.object_store.nodes, one.spark_operator.replicas),
+            one.scheduling.spread,
+        )
+
+    assert copies("ha") == copies("production") == (3, 3, 3, 2, "hard")
+    assert NODES["ha"] == 3

@@ -29,8 +29,8 @@ from infra.toolchain.go_tools import machine_arch
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.programs import DEPLOYING, EVERY, find_programs
 
-NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
-BROKERS = {"brokers": 3}
+NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1, "ha": 3}
+BROKERS = {"brokers": 3, "ha": 3}
 """Of profiles that have more than one."""
 
 

@@ -133,7 +133,11 @@ def _silence_broker(scene: Scene) -> None:
 
 
 def _take_one_broker(scene: Scene) -> None:
-    scene.scale(scene.platform, "StatefulSet", "kafka", scene.brokers - 1)
+    scene.scale(scene.platform, "StatefulSet", "kafka", scene.count("broker") - 1)
+
+
+def _take_one_store(scene: Scene) -> None:
+    scene.scale(scene.platform, "StatefulSet", "minio", scene.count("object store") - 1)
 
 
 def _take_store(scene: Scene) -> None:
@@ -200,9 +204,14 @@ def _standby(scene: Scene) -> str | None:
 
 
 def _more_brokers(scene: Scene) -> str | None:
-    return None if scene.brokers > 1 else "there is one broker: `make up PROFILE=brokers MONITORING=1` makes three"
+    return None if scene.count("broker") > 1 else f"there is one broker: {_THREE}"
 
 
+def _more_stores(scene: Scene) -> str | None:
+    return None if scene.count("object store") > 1 else f"MinIO has one drive: {_THREE}"
+
+
+_THREE = "`make up PROFILE=ha MONITORING=1` makes three"
 _LOOP = CrashLoop()
 FAULTS = (
     Fault(
@@ -263,6 +272,14 @@ FAULTS = (
         "its pod is gone",
         _take_one_broker,
         needs=_more_brokers,
+    ),
+    Fault(
+        "store-degraded",
+        "one node of the object store less",
+        ("ObjectStoreDegraded",),
+        "its pod is gone",
+        _take_one_store,
+        needs=_more_stores,
     ),
     Fault(
         "retention-short",

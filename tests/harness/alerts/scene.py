@@ -80,10 +80,9 @@ class Scene:
         """Name of the SparkApplication."""
         return str(self.values["name"])
 
-    @property
-    def brokers(self) -> int:
-        """How many there are."""
-        return self.servers["broker"].count if "broker" in self.servers else 0
+    def count(self, role: str) -> int:
+        """How many pods of ours a server has."""
+        return self.servers[role].count if role in self.servers else 0
 
     def owe(self, what: str, undo: Callable[[], object]) -> None:
         """Note how something is undone, before it is done."""

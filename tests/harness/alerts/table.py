@@ -12,7 +12,6 @@ NOT_RAISED = {
         "needs a server with a certificate of less than three weeks; no profile of a kind cluster speaks TLS, and a "
         "driver asks once an hour"
     ),
-    "ObjectStoreDegraded": "MinIO has one drive here: without it there is no store, which is ObjectStoreAway",
     "ObjectStoreFull": "the volume is a folder of the machine's disk: nine tenths of that would have to be written",
 }
 """Alert -> why."""

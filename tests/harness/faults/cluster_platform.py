@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,17 +84,13 @@ class Platform:
             nodes: as machines.
         """
         namespaces = told.namespaces
-        counts = {
-            BROKER: len((told.kafka.external_bootstrap or told.kafka.bootstrap).split(",")),
-            OBJECT_STORE: 1,
-            **({RESULT_STORE: 1} if told.result_store else {}),
-        }
         ours = Cluster(kubeconfig, context, namespaces.platform)
-        # Who brings a broker or a store of their own has no such pod, and no fault of it.
-        servers = {role: ServerPods.of(ours, role, count) for role, count in counts.items()}
-        servers = {role: one for role, one in servers.items() if one.pods()}
+        places = dict.fromkeys((BROKER, OBJECT_STORE, *((RESULT_STORE,) if told.result_store else ())), ours)
         if namespaces.operator is not None:
-            servers[OPERATOR] = ServerPods.of(Cluster(kubeconfig, context, namespaces.operator), OPERATOR)
+            places[OPERATOR] = Cluster(kubeconfig, context, namespaces.operator)
+        servers = {role: ServerPods.of(cluster, role) for role, cluster in places.items()}
+        # Who brings a broker or a store of their own has no such pod, and no fault of it.
+        servers = {role: replace(one, count=count) for role, one in servers.items() if (count := len(one.pods()))}
         if nodes is not None:
             system = Cluster(kubeconfig, context, SYSTEM)
             servers |= {API_SERVER: ServerPods.of(system, API_SERVER), DNS: ServerPods.of(system, DNS, DNS_PODS)}

@@ -130,10 +130,18 @@ CASES = [
     ),
     Case("ObjectStoreAway", instead({STORE_UP: always(0)}), labels={"job": "minio"}),
     Case("ObjectStoreAway", without(STORE_UP), labels={"job": "minio"}),
-    Case("ObjectStoreDegraded", instead({store("minio_cluster_drive_offline_total"): always(1)}), labels={}),
-    Case("ObjectStoreDegraded", instead({store("minio_cluster_nodes_offline_total"): always(1)}), labels={}),
-    Case("ObjectStoreDegraded", instead({store("minio_cluster_health_status"): always(0)}), labels={}),
-    Case("ObjectStoreFull", instead({store("minio_cluster_capacity_usable_free_bytes"): always(9e9)}), labels={}),
+    Case(
+        "ObjectStoreDegraded", instead({store("minio_cluster_drive_offline_total"): always(1)}), labels={"job": "minio"}
+    ),
+    Case(
+        "ObjectStoreDegraded", instead({store("minio_cluster_nodes_offline_total"): always(1)}), labels={"job": "minio"}
+    ),
+    Case("ObjectStoreDegraded", instead({store("minio_cluster_health_status"): always(0)}), labels={"job": "minio"}),
+    Case(
+        "ObjectStoreFull",
+        instead({store("minio_cluster_capacity_usable_free_bytes"): always(9e9)}),
+        labels={"job": "minio"},
+    ),
     Case("OperatorAway", without(OPERATOR_UP, RUNNING, SUBMITTED), labels={"job": "spark-operator"}),
     Case("OperatorAway", instead({OPERATOR_UP: always(0)}), labels={"job": "spark-operator"}),
     # Another operator knows the application as PENDING_RERUN, and counts those that run alone.
