@@ -18,16 +18,22 @@ from typing import Any
 from infra.console import Console
 from infra.versions import of_run
 from tests.harness.cards.judge import directory_of, judge
-from tests.harness.cards.play import Play
+from tests.harness.cards.play import PATIENCE, Play
 from tests.harness.cards.results import CardResults
-from tests.harness.cards.scene import Scene
 from tests.harness.cards.ways import KILLS, WAYS, Way, describe_kills
 from tests.harness.cards.workload import write
 from tests.harness.commit import git_state
 from tests.harness.results import On
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.stack.embedded import ProcessStack, embedded
+from tests.harness.stack.stack import Stack
 
 CARD_RECORDS = 1_200
+
+
+def on_embedded(console: Console, path: Path) -> AbstractContextManager[ProcessStack]:
+    """Processes of this machine, for as long as the block lasts."""
+    return embedded(path, console, None, quick=True, patience=PATIENCE)
 
 
 @dataclass
@@ -37,7 +43,7 @@ class CardDemo:
     Attributes:
         checkout: where `runs/` is.
         on: the name of where it is played.
-        scene: makes it, for a run directory.
+        stack: opens that, for the folder of a run.
         seed: what is sent, killed and goes wrong.
         console: tells what is under way.
         records: how many are sent to each way.
@@ -47,7 +53,7 @@ class CardDemo:
 
     checkout: Path
     on: On
-    scene: Callable[[RunDirectory], AbstractContextManager[Scene]]
+    stack: Callable[[Path], AbstractContextManager[Stack]]
     seed: int
     console: Console
     records: int = CARD_RECORDS
@@ -66,19 +72,19 @@ class CardDemo:
         point_latest(path)
         records = path / "transactions.jsonl"
         write(records, self.seed, self.records)
-        with self.scene(directory) as scene:
+        with self.stack(path) as stack:
             for way in WAYS:
-                self._play(way, directory, scene, records)
+                self._play(way, directory, stack, records)
         with self.console.step("judge"):
             results = judge(path)
         self.console.say(f"results {directory.results_path.relative_to(self.checkout)}")
         return results
 
-    def _play(self, way: Way, directory: RunDirectory, scene: Scene, records: Path) -> None:
+    def _play(self, way: Way, directory: RunDirectory, stack: Stack, records: Path) -> None:
         self.console.say(f"{way.name}: {way.says}")
         own = directory_of(directory.path, way)
         try:
-            Play(way, own, scene, records, self.seed, self.kills, self.console, self.stop).go()
+            Play(way, own, stack, records, self.seed, self.kills, self.console, self.stop).go()
         except Exception as error:
             # What is there of it says for itself that it does not come to an end.
             trace = own.logs / "error.txt"

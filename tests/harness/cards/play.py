@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from effectively_once_jobs import card_ledger
-from effectively_once_jobs.card_ledger.payments import Payments, PaymentsError, StaleBalanceError
+from effectively_once_jobs.card_ledger.payments import VARIABLE, Payments, PaymentsError, StaleBalanceError
 from infra.console import Console
 from tests.harness.act import PARTITIONS, Act
-from tests.harness.cards.scene import SHARDS, Scene, Service
+from tests.harness.adapters.job_home import PROGRAM
+from tests.harness.cards.service import Service, arsenal_on, service_on
 from tests.harness.cards.ways import RESTRUCTURED, Way, plan
 from tests.harness.cards.workload import CARD, TIME
 from tests.harness.history import History
@@ -21,7 +24,11 @@ from tests.harness.payments.journal import entries
 from tests.harness.payments.mischief import Mischief
 from tests.harness.portions import rows_of
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Role
+from tests.harness.stack.stack import Patience, Stack
 
+SHARDS = 2
+PATIENCE = Patience(driver_s=240.0, replaced_s=120.0, take_over_s=180.0)
 LATE, UNAVAILABLE = 0.01, 0.02
 """Shares of first calls about a charge or balance that get no answer, or 503."""
 
@@ -51,12 +58,12 @@ class WayAct(Act):
 
 @dataclass
 class Play:
-    """One way, on a scene that is there.
+    """One way, on a stack that is there.
 
     Attributes:
         way: which.
         directory: where its files go.
-        scene: servers, pipeline and service.
+        stack: where its pipeline runs.
         records: the file that is sent.
         seed: draws the kills, and which calls of the service go wrong.
         kills: how many.
@@ -66,7 +73,7 @@ class Play:
 
     way: Way
     directory: RunDirectory
-    scene: Scene
+    stack: Stack
     records: Path
     seed: int
     kills: int
@@ -75,36 +82,47 @@ class Play:
 
     def go(self) -> None:
         """Run it, and write its evidence; whichever way it ends, driver and service are gone."""
-        directory = self.directory
+        directory, stack = self.directory, self.stack
         planned = plan(self.way, self.seed, self.kills, SHARDS)
         pipeline = getattr(card_ledger, self.way.name)
         subject = rows_of(self.records, CARD, TIME, [one.strike for one in planned], pipeline.defaults)
-        settings = {**pipeline.defaults, "epoch_rows_max": subject.epoch_rows_max}
-        mischief = Mischief(self.seed, LATE, UNAVAILABLE)
-        with (
-            History(directory.history_path) as history,
-            self.scene.way(self.way, directory, history, mischief, settings) as stand,
-        ):
+        role = self._role({**pipeline.defaults, "epoch_rows_max": subject.epoch_rows_max})
+        service = service_on(stack, self.way, directory, Mischief(self.seed, LATE, UNAVAILABLE))
+        with History(directory.history_path) as history, ExitStack() as held:
+            held.callback(service.stop)
+            with self.console.step(f"payment service of {self.way.name}"):
+                service.start()
+            processes = stack.prepare(directory, history, PROGRAM, [role], environment={VARIABLE: service.inside})
+            drivers: Any = processes.drivers[0]
             act = WayAct(
                 directory,
                 history,
-                stand.place,
+                stack,
                 subject,
+                settings=stack.settings(role),
+                drivers=drivers,
+                watch=processes.watch,
                 faults=planned,
                 console=self.console,
                 stop=self.stop,
-                arsenal=stand.arsenal,
+                arsenal=arsenal_on(stack, processes, self.console.say),
                 open_transactions=list,
             )
             act.kafka_sinks = pipeline.kafka_sinks
             act.go()
-            stand.service.keep()
+            service.keep()
             if self.way == RESTRUCTURED:
-                late = told_late(stand.service)
+                late = told_late(service)
                 self.console.say(f"✓ {late} balances told again by a writer that comes too late: refused")
-                stand.service.keep()
+                service.keep()
             history.end()
         shutil.rmtree(directory.path / "work", ignore_errors=True)
+
+    def _role(self, settings: Mapping[str, Any]) -> Role:
+        """The driver of the way; `settings` are of its pipeline, but for names and addresses."""
+        pipeline = self.stack.pipeline(f"cards_{self.way.name}")
+        own = {"pipeline": pipeline, "topic": f"transactions_{pipeline}", "job": self.way.job, "shards": SHARDS}
+        return Role({**settings, **own}, {})
 
 
 def told_late(service: Service) -> int:

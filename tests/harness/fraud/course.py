@@ -11,17 +11,17 @@ from typing import Any
 from infra.console import Console
 from infra.embedded.process import wait_for
 from tests.bench.facts import load
-from tests.experiments.stack import Cast
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.fraud.answers import BACK, DOWN, UP
 from tests.harness.fraud.kills import Strike
 from tests.harness.fraud.outputs import Outputs
 from tests.harness.fraud.plan import Phase
-from tests.harness.fraud.scene import Presenting
 from tests.harness.fraud.sender import Sender
+from tests.harness.fraud.store import Presenting
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter
+from tests.harness.stack.processes import Processes
 
 DRAIN_S = 90.0
 ASKED_IDS = 20
@@ -33,13 +33,13 @@ class Course:
     """What the phases of a run share.
 
     Attributes:
-        cast: the job.
+        processes: the job.
         fall: makes the kill of the result store.
         asked: takes what the presenter answered.
     """
 
     sender: Sender
-    cast: Cast
+    processes: Processes
     fall: Callable[[Healing], Fault]
     outputs: Outputs
     presenter: Presenting
@@ -59,7 +59,7 @@ class Course:
         kill = phase.kill
         strike = kill and Strike(
             kill.target,
-            self.cast,
+            self.processes,
             fall=self.fall,
             outputs=self.outputs,
             history=self.history,

@@ -25,11 +25,18 @@ from tests.harness.fraud.judge import judge
 from tests.harness.fraud.plan import DEADLINE_MS, HELD_MAX, KILLED, STORE_DOWN_S, TARGET_MS, WINDOWS_MS, Phase, phases
 from tests.harness.fraud.play import Play
 from tests.harness.fraud.results import FraudResults
-from tests.harness.fraud.scene import Scene
 from tests.harness.results import On
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.stack.embedded import ProcessStack, embedded
+from tests.harness.stack.stack import Stack
 
+NEEDS = "fraud detection"
 FRAUD_RECORDS, FRAUD_RATE, TRIGGER_S = 10_500, 100, 20
+
+
+def on_embedded(console: Console, path: Path) -> AbstractContextManager[ProcessStack]:
+    """Processes of this machine, for as long as the block lasts. Raises RunError: there is no PostgreSQL."""
+    return embedded(path, console, NEEDS, quick=True)
 
 
 @dataclass
@@ -39,7 +46,7 @@ class FraudDemo:
     Attributes:
         checkout: where `runs/` is.
         on: the name of where it is played.
-        scene: makes that, for a run directory.
+        stack: opens that, for the folder of a run.
         seed: what is sent and killed.
         console: tells what is under way.
         records: how many are sent in all phases together.
@@ -53,7 +60,7 @@ class FraudDemo:
 
     checkout: Path
     on: On
-    scene: Callable[[RunDirectory], AbstractContextManager[Scene]]
+    stack: Callable[[Path], AbstractContextManager[Stack]]
     seed: int
     console: Console
     records: int = FRAUD_RECORDS
@@ -69,7 +76,7 @@ class FraudDemo:
 
         Raises:
             RunError: there is no PostgreSQL here.
-            ToolchainError: what the scene needs is not to be had.
+            ToolchainError: what the stack needs is not to be had.
         """
         path = new_run(self.checkout / "runs" / "fraud", self.seed)
         directory = RunDirectory(path)
@@ -79,16 +86,17 @@ class FraudDemo:
         directory.write_json(directory.manifest_path, self._manifest(planned, began_ms, sent_to_spark))
         point_latest(path)
         try:
-            with self.scene(directory) as scene:
+            with self.stack(path) as stack:
                 Play(
                     directory,
-                    scene,
+                    stack,
                     planned,
                     self.seed,
                     began_ms,
                     self.console,
                     self.held_max,
                     sent_to_spark,
+                    self.store_down_s,
                     self.stop,
                 ).go()
         except (RunError, ToolchainError):

@@ -8,13 +8,13 @@ from typing import Any
 
 from infra.embedded.process import identity, wait_for
 from infra.embedded.spark import executor_of
-from tests.experiments.stack import Cast
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.fraud.outputs import Outputs
 from tests.harness.fraud.plan import AGGREGATOR, STORE
 from tests.harness.history import History
+from tests.harness.stack.processes import Processes
 
 REPLACED_S = 120.0
 
@@ -24,7 +24,7 @@ class Strike(threading.Thread):
 
     Args:
         target: a role, or the store.
-        cast: the job.
+        processes: the job.
         fall: makes the kill of the store.
         outputs: the store, as it is read.
         history: takes the fault once it is healed.
@@ -34,7 +34,7 @@ class Strike(threading.Thread):
     def __init__(
         self,
         target: str,
-        cast: Cast,
+        processes: Processes,
         *,
         fall: Callable[[Healing], Fault],
         outputs: Outputs,
@@ -42,7 +42,7 @@ class Strike(threading.Thread):
         while_down: Callable[[], None],
     ) -> None:
         super().__init__(name=f"kill {target}", daemon=True)
-        self.target, self._drivers, self._watch, self._history = target, cast.drivers[0], cast.watch, history
+        self.target, self._drivers, self._watch, self._history = target, processes.drivers[0], processes.watch, history
         self._fall, self._outputs, self._while_down = fall, outputs, while_down
         self.error: BaseException | None = None
 

@@ -11,9 +11,9 @@ from psycopg.rows import dict_row
 
 from effectively_once_jobs.fraud.store import SCHEMA
 from tests.experiments.own_schema import OwnSchema
-from tests.experiments.stack import Database
 from tests.harness.fraud.judge import DECISIONS, REFUSALS
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.stack import Database
 
 _COMMITTED = "(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000)::float8 AS committed_ms"
 _DECISIONS = f"""

@@ -12,20 +12,25 @@ from typing import Any
 
 from effectively_once_jobs.fraud.roles import ROLES
 from infra.console import Console
-from tests.experiments.stack import Cast, Role
+from infra.embedded.spark import SparkHome
 from tests.harness.fraud.course import Course
 from tests.harness.fraud.judge import ASKED
 from tests.harness.fraud.outputs import Outputs
-from tests.harness.fraud.plan import DEADLINE_MS, HELD_MAX, TARGET_MS, WINDOWS_MS, Phase
-from tests.harness.fraud.scene import Scene
+from tests.harness.fraud.plan import DEADLINE_MS, HELD_MAX, STORE_DOWN_S, TARGET_MS, WINDOWS_MS, Phase
 from tests.harness.fraud.sender import Sender
+from tests.harness.fraud.store import Presenting, fall_of, presenter_on
 from tests.harness.fraud.topics import StampedTopics
 from tests.harness.fraud.triggers import Triggers
 from tests.harness.fraud.workload import cards, records
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
+from tests.harness.stack.embedded import ProcessStack
+from tests.harness.stack.processes import Processes, Role
+from tests.harness.stack.stack import Stack
 
 JOB, PIPELINE = "effectively_once_jobs.fraud", "fraud"
+MEMORY_MIB = 512
+"""Of an executor, where all of them are on this machine."""
 
 
 @dataclass
@@ -34,26 +39,28 @@ class Play:
 
     Attributes:
         directory: where its files go.
-        scene: where it is played.
+        stack: where it is played.
         phases: what is sent and killed.
         began_ms: the time of the first transaction.
         held_max: of the job's settings.
         triggers: records that Spark's own triggers get afterwards; none, and they are left out.
+        store_down_s: how long the result store is away when it is killed, where that is ours to choose.
     """
 
     directory: RunDirectory
-    scene: Scene
+    stack: Stack
     phases: Sequence[Phase]
     seed: int
     began_ms: int
     console: Console
     held_max: int = HELD_MAX
     triggers: int = 0
+    store_down_s: float = STORE_DOWN_S
     stop: threading.Event = field(default_factory=threading.Event)
 
     def go(self) -> None:
         """Run it, and write its evidence."""
-        stack, presenter = self.scene.stack, self.scene.presenter
+        stack, presenter = self.stack, presenter_on(self.stack, self.directory)
         outputs, role = Outputs(stack.database), self._role()
         outputs.make(cards())
         with ExitStack() as held:
@@ -67,33 +74,49 @@ class Play:
             with self.console.step("presenter"):
                 presenter.start()
             asked = held.enter_context(self.directory.observed_writer(ASKED))
-            self._job(role, history, outputs, asked)
+            self._job(role, history, outputs, asked, presenter)
             outputs.write(self.directory)
-            if self.triggers and self.scene.home is not None:
-                Triggers(self.directory, self.scene.home, topics, history, self.console, self.stop).play(
+            if self.triggers and isinstance(stack, ProcessStack):
+                Triggers(self.directory, self._home(stack), topics, history, self.console, self.stop).play(
                     list(islice(self._records(), self.triggers)), self.phases[0].rate
                 )
             history.end()
         shutil.rmtree(self.directory.path / "work" / "spark", ignore_errors=True)
 
-    def _job(self, role: Role, history: History, outputs: Outputs, asked: LinesWriter) -> None:
-        stack = self.scene.stack
-        cast = stack.cast(self.directory, history, JOB, [role], executors=len(ROLES), memory_mib=self.scene.memory_mib)
+    def _home(self, stack: ProcessStack) -> SparkHome:
+        """Where Spark's own triggers run."""
+        return SparkHome(
+            stack.toolchain,
+            stack.endpoints,
+            self.directory.path,
+            master="local[4]",
+            memory_mib=MEMORY_MIB,
+            long_lived=True,
+        )
+
+    def _job(self, role: Role, history: History, outputs: Outputs, asked: LinesWriter, presenter: Presenting) -> None:
+        stack, directory = self.stack, self.directory
+        memory_mib = MEMORY_MIB if isinstance(stack, ProcessStack) else None
+        processes = stack.prepare(directory, history, JOB, [role], executors=len(ROLES), memory_mib=memory_mib)
         # Nobody asks for processor time here, and measuring it would take some from the decisions.
-        cast = replace(cast, cpu=None)
-        with cast.following(), self.directory.sent_writer() as lines:
+        processes = replace(processes, cpu=None)
+        with processes.following(), directory.sent_writer() as lines:
             with self.console.step("Spark places the roles", expected_s=20):
-                cast.start()
-                cast.watch.wait_for(
-                    "every role", lambda: _started(cast) == set(ROLES), stack.driver_s, cast.drivers[0].alive
+                processes.start()
+                processes.watch.wait_for(
+                    "every role",
+                    lambda: _started(processes) == set(ROLES),
+                    stack.patience.driver_s,
+                    processes.drivers[0].alive,
                 )
             sender = Sender(stack.endpoints.kafka_bootstrap, role.settings["topic"], lines, self.stop)
-            course = Course(sender, cast, self.scene.fall, outputs, self.scene.presenter, asked, history, self.console)
+            fall = fall_of(stack, self.store_down_s)
+            course = Course(sender, processes, fall, outputs, presenter, asked, history, self.console)
             stream = self._records()
             for number, phase in enumerate(self.phases):
                 course.phase(number, phase, stream)
             course.ask(self.seed, sum(one.records for one in self.phases))
-            cast.drivers[0].stop()
+            processes.drivers[0].stop()
 
     def _records(self) -> Iterator[tuple[str, bytes]]:
         due_ms, at = [], 0.0
@@ -104,7 +127,7 @@ class Play:
         return records(self.seed, self.began_ms, due_ms)
 
     def _role(self) -> Role:
-        pipeline = self.scene.stack.pipeline(PIPELINE)
+        pipeline = self.stack.pipeline(PIPELINE)
         windows: dict[str, Any] = {f"{name}_window_ms": window for name, window in WINDOWS_MS.items()}
         return Role(
             {"pipeline": pipeline, "topic": f"transactions_{pipeline}", "job": JOB},
@@ -112,6 +135,6 @@ class Play:
         )
 
 
-def _started(cast: Cast) -> set[str]:
-    seen = cast.watch.seen
+def _started(processes: Processes) -> set[str]:
+    seen = processes.watch.seen
     return {one["role"] for one in seen if one["event"] == "role" and one["state"] == "started"}

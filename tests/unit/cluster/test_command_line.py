@@ -27,8 +27,8 @@ from tests.experiments import command as experiments
 from tests.experiments.two_ways import plan as two_ways
 from tests.harness.campaigns import cluster, embedded
 from tests.harness.campaigns.options import Campaign
-from tests.harness.play.room import Found
 from tests.harness.soak import __main__ as soak
+from tests.harness.stack.deployed import Found
 from tests.mutants import run as mutants
 from tests.tampered import run as tampered
 from tests.unit.command import call

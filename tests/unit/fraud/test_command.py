@@ -13,13 +13,12 @@ import pytest
 
 from infra.console import Console
 from infra.embedded.job import RunError
-from tests.experiments import embedded
-from tests.harness.fraud.demo import FraudDemo
+from tests.harness.fraud.demo import FraudDemo, on_embedded
 from tests.harness.fraud.judge import FraudManifest
 from tests.harness.fraud.results import FraudResults
-from tests.harness.fraud.scene import Scene, on_embedded
 from tests.harness.results import Verdict
-from tests.harness.run_directory import RunDirectory
+from tests.harness.stack import embedded
+from tests.harness.stack.stack import Stack
 from tests.unit.command import call
 from tests.unit.fraud import runs
 from tests.unit.fraud.runs import changed
@@ -49,17 +48,17 @@ def test_check_judges_a_run_of_fraud_detection(
     assert "no manifest" in capsys.readouterr().err
 
 
-def played(tmp_path: Path, scene: Callable[[RunDirectory], AbstractContextManager[Any]]) -> FraudResults:
-    return FraudDemo(tmp_path, "embedded", scene, 7, Console()).run()
+def played(tmp_path: Path, stack: Callable[[Path], AbstractContextManager[Any]]) -> FraudResults:
+    return FraudDemo(tmp_path, "embedded", stack, 7, Console()).run()
 
 
 def test_a_play_that_breaks_off_makes_the_run_unknown_and_says_where(tmp_path: Path) -> None:
     @contextmanager
-    def scene(_directory: RunDirectory) -> Iterator[Scene]:
+    def stack(_: Path) -> Iterator[Stack]:
         raise RuntimeError("the broker is gone")
         yield
 
-    results = played(tmp_path, scene)
+    results = played(tmp_path, stack)
     assert results.verdict is Verdict.UNKNOWN
     (reason,) = results.reasons
     assert reason.startswith("history cannot be read")
@@ -70,7 +69,7 @@ def test_a_play_that_breaks_off_makes_the_run_unknown_and_says_where(tmp_path: P
 def test_without_postgres_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "find_postgres", lambda: None)
     with pytest.raises(RunError, match="fraud detection needs a result store"):
-        played(tmp_path, partial(on_embedded, Console(), 3.0))
+        played(tmp_path, partial(on_embedded, Console()))
 
 
 @pytest.mark.parametrize(
@@ -82,11 +81,11 @@ def test_without_postgres_it_says_how_to_get_one(tmp_path: Path, monkeypatch: py
 )
 def test_a_run_is_kept_with_the_command_that_makes_it_again(tmp_path: Path, on: Any, words: set[str]) -> None:
     @contextmanager
-    def scene(_directory: RunDirectory) -> Iterator[Scene]:
+    def stack(_: Path) -> Iterator[Stack]:
         raise RuntimeError("gone")
         yield
 
-    FraudDemo(tmp_path, on, scene, 7, Console(), store_down_s=120, held_max=500).run()
+    FraudDemo(tmp_path, on, stack, 7, Console(), store_down_s=120, held_max=500).run()
     (path,) = (tmp_path / "runs" / "fraud").glob("2*/manifest.json")
     manifest = FraudManifest.model_validate_json(path.read_bytes())
     assert (manifest.on, manifest.held_max) == (on, 500)

@@ -13,7 +13,6 @@ import orjson
 import pytest
 
 from infra.embedded.process import ServerError
-from tests.experiments.stack import Cast
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.faults.fault import Fault
 from tests.harness.fraud import kills
@@ -21,6 +20,7 @@ from tests.harness.fraud.kills import Strike, executor_named
 from tests.harness.fraud.outputs import Outputs
 from tests.harness.fraud.plan import AGGREGATOR, STORE
 from tests.harness.history import History
+from tests.harness.stack.processes import Processes
 
 AT = 5_000
 Event = dict[str, Any]
@@ -81,7 +81,7 @@ def struck(
     with History(tmp_path / "history.jsonl") as history:
         strike = Strike(
             target,
-            cast("Cast", arm),
+            cast("Processes", arm),
             fall=lambda _: fall or Fall([]),
             outputs=cast("Outputs", outputs),
             history=history,

@@ -19,19 +19,22 @@ from infra.embedded.spark import EXECUTORS
 from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, prepare
-from tests.experiments.cpu import Cpu
-from tests.experiments.stack import Asked, Cast, Role
+from tests.harness.adapters.cpu import Cpu
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.job_home import JobHome
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.witness import ProcessWitness
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
-from tests.harness.surroundings import result_store
+from tests.harness.stack.processes import Asked, Processes, Role, write_settings
+from tests.harness.stack.servers import result_store
+from tests.harness.stack.stack import Patience
 
 LASTING, QUICK = "lasting", "quick"
 """JVMs for throughput, or such as are up soon."""
 MEMORY_MIB = 768
+PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,19 @@ class ProcessStack:
         endpoints: of broker and object store.
         server: the result store; None where the run needs none.
         class_archive: of JVMs that are to be up soon; None where they are for throughput.
-        broker_data: folder of the broker's topics.
+        path: folder of the run.
         say: tells what is under way.
-
+        patience: how long things may take here.
     """
 
     toolchain: Toolchain
     endpoints: Endpoints
     server: PostgresServer | None
     class_archive: Path | None
-    broker_data: Path
+    path: Path
     say: Callable[[str], None]
+    patience: Patience = PATIENCE
     replication: int = 1
-    driver_s: float = 180.0
 
     @property
     def database(self) -> PostgresServer:
@@ -64,9 +67,18 @@ class ProcessStack:
         return self.server
 
     @property
+    def broker_data(self) -> Path:
+        """See Stack."""
+        return self.path.absolute() / "work" / "kafka"
+
+    @property
     def long_lived(self) -> bool:
         """Whether JVMs are for throughput."""
         return self.class_archive is None
+
+    def witness(self, history: History) -> ProcessWitness:
+        """See Stack."""
+        return ProcessWitness(history)
 
     def pipeline(self, name: str) -> str:
         """See Stack: all that a run has is its own."""
@@ -76,9 +88,9 @@ class ProcessStack:
         """See Stack."""
         return PipelineSettings(**{**self.addresses, **role.settings})
 
-    def cast(
+    def prepare(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
-    ) -> Cast:
+    ) -> Processes:
         """See Stack."""
         hold = Hold(directory.path.absolute() / "work" / "points")
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
@@ -87,7 +99,7 @@ class ProcessStack:
         paths = tuple(
             write_settings(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles
         )
-        return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
+        return Processes(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
 
     def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
         """See Stack."""
@@ -126,15 +138,10 @@ class ProcessStack:
         )
 
 
-def write_settings(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
-    """Write the settings file of a role; where it is."""
-    path = directory.path.absolute() / ("settings.json" if role.name == "driver" else f"settings-{role.name}.json")
-    directory.write_json(path, settings)
-    return path
-
-
 @contextmanager
-def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) -> Iterator[ProcessStack]:
+def embedded(
+    path: Path, console: Console, needs: str | None, *, quick: bool, patience: Patience = PATIENCE
+) -> Iterator[ProcessStack]:
     """Start it in the folder of a run; credentials are in the environment meanwhile.
 
     Args:
@@ -142,6 +149,7 @@ def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) ->
         console: told what is up.
         needs: what PostgreSQL is for, in a message where there is none; None where no arm needs one.
         quick: JVMs that are up soon.
+        patience: how long things may take there.
 
     Raises:
         RunError: there is no PostgreSQL.
@@ -161,5 +169,4 @@ def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) ->
     ):
         os.environ.update(servers.endpoints.credentials)
         with result_store(RunDirectory(path), programs if needs is not None else None) as server:
-            data = path.absolute() / "work" / "kafka"
-            yield ProcessStack(toolchain, servers.endpoints, server, archive, data, console.say)
+            yield ProcessStack(toolchain, servers.endpoints, server, archive, path, console.say, patience)

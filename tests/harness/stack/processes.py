@@ -1,4 +1,4 @@
-"""Where arms are played: processes of this machine, or pods of a cluster. What is played is the same."""
+"""What runs on a stack: drivers, each with its settings, what they announce, and what holds them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict
 
-import psycopg
-
-from effectively_once.pipeline.settings import PipelineSettings
-from infra.embedded.stack import Endpoints
-from tests.experiments.cpu import Cpu
+from tests.harness.adapters.cpu import Cpu
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
-from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
-
-
-class Database(Protocol):
-    """The result store, as this process reaches it."""
-
-    def connect(self) -> psycopg.Connection:
-        """Open a connection; every statement commits by itself. Raises psycopg.Error."""
 
 
 class Supervised(Protocol):
@@ -58,12 +46,12 @@ class Supervised(Protocol):
 
 @dataclass(frozen=True)
 class Role:
-    """One driver of an arm, and what it is started with.
+    """One driver, and what it is started with.
 
     Attributes:
         settings: a pipeline's settings (effectively_once.pipeline.settings.PipelineSettings), but for addresses.
         own: further ones, of the job alone.
-        name: of the driver's log, and in the name of its pods where an arm has several.
+        name: of the driver's log, and in the name of its pods where there are several.
     """
 
     settings: Mapping[str, Any]
@@ -72,8 +60,8 @@ class Role:
 
 
 @dataclass(frozen=True)
-class Cast:
-    """Who plays an arm.
+class Processes:
+    """Drivers that are ready to start on a stack, with what belongs to them.
 
     Attributes:
         drivers: one for each role.
@@ -114,7 +102,7 @@ class Cast:
 
 
 class Asked(TypedDict, total=False):
-    """What drivers of an arm are to have beside what the stack gives.
+    """What drivers are to have beside what the stack gives.
 
     Attributes:
         environment: of drivers and executors.
@@ -131,47 +119,8 @@ class Asked(TypedDict, total=False):
     chart: Mapping[str, Any]
 
 
-class Stack(Protocol):
-    """Where arms are played."""
-
-    @property
-    def endpoints(self) -> Endpoints:
-        """How this process reaches broker and object store."""
-
-    @property
-    def database(self) -> Database:
-        """The result store, of a stack that was made with one."""
-
-    @property
-    def replication(self) -> int:
-        """Copies of topics that a run makes."""
-
-    @property
-    def broker_data(self) -> Path | None:
-        """Folder of the broker's topics; None where it is not on this machine."""
-
-    @property
-    def driver_s(self) -> float:
-        """How long a first driver may take, in seconds."""
-
-    def pipeline(self, name: str) -> str:
-        """A pipeline's name, made into one that no other run has; its topics' names begin with it."""
-
-    def settings(self, role: Role) -> PipelineSettings:
-        """A pipeline's settings with the addresses of this stack."""
-
-    def cast(
-        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
-    ) -> Cast:
-        """Make ready who plays an arm; nothing is started.
-
-        Args:
-            directory: of the arm: settings, logs and what is no evidence (`work`) go there.
-            history: told of drivers and of what is announced.
-            module: what each driver runs.
-            roles: a driver each.
-            asked: what else a driver is to have.
-        """
-
-    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
-        """Make the source, and what a job lacks of topics and tables, as a deployment does. Raises RunError."""
+def write_settings(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
+    """Write the settings file of a role; where it is."""
+    path = directory.path.absolute() / ("settings.json" if role.name == "driver" else f"settings-{role.name}.json")
+    directory.write_json(path, settings)
+    return path

@@ -1,33 +1,63 @@
-"""Room for a run on the cluster of this machine: a stage of its own, and everything of it deleted afterwards."""
+"""What a run on a cluster needs: the deployed stack, tools of its broker, and the pipeline whose image it takes."""
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from infra.cluster.access import CHECKOUT, Access, load_access
+from infra.cluster.access import Access, load_access
 from infra.cluster.lock import exclusive
 from infra.cluster.state import state_directory
 from infra.console import Console
+from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars
 from infra.toolchain.jdk import find_jdk
-from tests.harness.adapters.cluster import Cluster
-from tests.harness.adapters.rendering import Chart
-from tests.harness.adapters.tenancy import Tenancy
-from tests.harness.play.deployed import USER_COUNTS, NotDeployedError, Target
-from tests.harness.play.stage import BrokerTools, Stage
-from tests.harness.run_directory import RunDirectory
 
-if TYPE_CHECKING:
-    # It brings Spark, and most runs have none.
-    from tests.harness.play.result_table import ResultTable
+USER_COUNTS = "user_counts"
+
+
+class NotDeployedError(UserError):
+    """The stack has no pipeline whose image and resources a run could take; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a run needs to know of the stack: the namespace of pipelines, and the values of a deployed one."""
+
+    namespace: str
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, output: str, name: str = USER_COUNTS) -> Target:
+        """Read `pulumi stack output --json`: of the pipeline of a name, or else of `user_counts`.
+
+        Raises:
+            NotDeployedError: there is neither.
+        """
+        try:
+            platform = json.loads(output)["platform"]
+            pipelines, namespace = platform["pipelines"], platform["namespaces"]["pipelines"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise NotDeployedError(f"the stack's output `platform` lacks {error}: run `make up`") from error
+        for one in (name, name.replace("_", "-"), USER_COUNTS, USER_COUNTS.replace("_", "-")):
+            if one in pipelines:
+                return cls(namespace, pipelines[one])
+        there = ", ".join(sorted(pipelines)) or "none"
+        raise NotDeployedError(f"the stack has no pipeline user_counts (there is: {there}): deploy it, then run again")
+
+
+@dataclass(frozen=True)
+class BrokerTools:
+    """Java and the broker's jars: open transactions are listed by the broker's own tool."""
+
+    java: Path
+    classpath: Path
 
 
 @dataclass(frozen=True)
@@ -78,45 +108,3 @@ class Found:
     def target(self, name: str = USER_COUNTS) -> Target:
         """The deployed pipeline of a name, or else `user_counts`. Raises NotDeployedError."""
         return Target.of(self.deployed.pulumi("stack", "output", "--json"), name)
-
-
-@contextmanager
-def make_room(
-    found: Found,
-    target: Target,
-    seed: int,
-    console: Console,
-    directory: RunDirectory,
-    *,
-    checkout: Path = CHECKOUT,
-    stop: threading.Event | None = None,
-    table: ResultTable | None = None,
-) -> Iterator[Stage]:
-    """Make room, with the stores' credentials in the environment of this process.
-
-    Args:
-        found: the cluster.
-        target: its pipeline.
-        seed: of the run.
-        console: tells what is under way.
-        directory: of the run.
-        checkout: where the charts are.
-        stop: set from outside to end early.
-        table: what the main pipeline writes to beside its other sinks; None: nothing.
-    """
-    deployed = found.deployed
-    endpoints = deployed.endpoints()
-    os.environ.update(endpoints.credentials)
-    cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
-    chart = Chart(found.helm, checkout / "charts" / "streaming-pipeline")
-    stop = stop or threading.Event()
-    stage = Stage(
-        directory, endpoints, cluster, chart, target, found.tools, seed, console=console, stop=stop, table=table
-    )
-    with Tenancy(cluster, stage.run, console.say), ExitStack() as held:
-        if table is not None:
-            held.enter_context(table.lent(cluster, stage.run))
-        try:
-            yield stage
-        finally:
-            stage.tidy()
