@@ -73,8 +73,8 @@ def demo(
 
 
 def _cards(seed: int, console: Any, records: int | None, kills: int) -> int:
-    from tests.harness.cards.demo import CARD_RECORDS, CardDemo, on_embedded  # noqa: PLC0415
-    from tests.harness.cards.show import show  # noqa: PLC0415
+    from tests.experiments.card_ledger.demo import CARD_RECORDS, CardDemo, on_embedded  # noqa: PLC0415
+    from tests.experiments.card_ledger.show import show  # noqa: PLC0415
 
     stack = partial(on_embedded, console)
     results = CardDemo(CHECKOUT, "embedded", stack, seed, console, records or CARD_RECORDS, kills).run()
@@ -83,9 +83,9 @@ def _cards(seed: int, console: Any, records: int | None, kills: int) -> int:
 
 
 def _fraud(seed: int, console: Any, **sizes: int | None) -> int:
-    from tests.harness.fraud.demo import FraudDemo, on_embedded  # noqa: PLC0415
-    from tests.harness.fraud.page import show  # noqa: PLC0415
-    from tests.harness.fraud.plan import STORE_DOWN_S  # noqa: PLC0415
+    from tests.experiments.fraud.demo import FraudDemo, on_embedded  # noqa: PLC0415
+    from tests.experiments.fraud.page import show  # noqa: PLC0415
+    from tests.experiments.fraud.plan import STORE_DOWN_S  # noqa: PLC0415
 
     given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
     # A run that is about the store's absence leaves out what is measured beside the job.

@@ -88,7 +88,7 @@ INTERNAL = {
     "tests/harness/adapters/transactions.py ToolFailedError": MISSED,
     "tests/harness/definition/declared.py NotJudgedError": "of a process of its own, whose last words are a RunError",
     "tests/harness/pack/template.py UnfitError": "a line is packed as it is",
-    "tests/harness/payments/book.py RefusedError": "an answer of the payment service",
+    "tests/experiments/card_ledger/payments/book.py RefusedError": "an answer of the payment service",
     "tests/harness/play/way_out.py NoWayOutError": BROKEN_OFF,
     "tests/harness/workload/errors.py SendStalled": BROKEN_OFF,
 }
