@@ -112,7 +112,7 @@ class Play:
             act.go()
             service.keep()
             if self.way == RESTRUCTURED:
-                late = told_late(service)
+                late = tell_late(service)
                 self.console.say(f"✓ {late} balances told again by a writer that comes too late: refused")
                 service.keep()
             history.end()
@@ -125,7 +125,7 @@ class Play:
         return Role({**settings, **own}, {})
 
 
-def told_late(service: Service) -> int:
+def tell_late(service: Service) -> int:
     """Tell every card's first balance once more, as a writer would that slept meanwhile; how many were refused.
 
     Raises:

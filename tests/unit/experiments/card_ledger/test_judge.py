@@ -51,7 +51,7 @@ def without(way: Way, *transactions: str, also: Sequence[tuple[str, Any]] = ()) 
     return lambda run: runs.without(run, way, *transactions, also=also)
 
 
-def told(way: Way, event: str, **change: object) -> Change:
+def change_history(way: Way, event: str, **change: object) -> Change:
     return lambda run: runs.changed_history(run, way, change, event)
 
 
@@ -72,7 +72,7 @@ TOO_MUCH = [("c", SetCardBalance(card=CARD, balance=10**9, version=99))]
         (without(KEYED, also=[("c", again("another"))]), "keyed: 1 double charges"),
         (without(KEYED, also=[("c", again("another"))]), "keyed: 1 balances are wrong"),
         (without(RESTRUCTURED, also=TOO_MUCH), "restructured: [0-9]+ double charges"),
-        (told(PLAIN, "epoch", duplicate=0, late=1), LATE),
+        (change_history(PLAIN, "epoch", duplicate=0, late=1), LATE),
         (without(PLAIN, also=charge("nobody's")), "plain: 1 charges that nobody asked for"),
         (without(KEYED, also=charge(FIRST, "k")), "keyed: 1 charges that nobody asked for"),
     ],
@@ -87,7 +87,7 @@ def test_what_refutes_the_claim_fails(run: Path, change: Change, reason: str) ->
 @pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
 def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
     off = {"in": runs.RECORDS, **runs.WANTED.records}
-    told(KEYED, "epoch", **{count: off[count] + 1})(run)
+    change_history(KEYED, "epoch", **{count: off[count] + 1})(run)
     results = judge(run)
     assert results.verdict is Verdict.FAIL
     assert any(one.startswith("keyed: epoch 3: in is") for one in results.reasons), results.reasons
@@ -135,8 +135,8 @@ REST = [("a", call) for caller, call in runs.calls_of(PLAIN) if caller == "b" an
     ("change", "reason"),
     [
         (without(PLAIN, *runs.DOUBLED, also=[("a", again()), *REST]), "plain: no kill doubl"),
-        (told(KEYED, "fault", hit=False), "keyed: 0 of 2 kills hit"),
-        (told(KEYED, "epoch", repeat=False), "keyed: no epoch was repeated"),
+        (change_history(KEYED, "fault", hit=False), "keyed: 0 of 2 kills hit"),
+        (change_history(KEYED, "epoch", repeat=False), "keyed: no epoch was repeated"),
         (only_once(KEYED), "keyed: no call was made again"),
         (only_once(RESTRUCTURED), "restructured: no call was made again"),
         (only_once(RESTRUCTURED), "restructured: no balance came after a newer one"),
