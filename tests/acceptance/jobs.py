@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "tests.experiments"
 PLAYED_BY = {
-    "card_ledger": "tests.harness.cards.pods",
+    "card_ledger": "tests.experiments.card_ledger.pods",
     "compare": EXPERIMENT,
-    "fraud": "tests.harness.fraud.pods",
+    "fraud": "tests.experiments.fraud.pods",
     "reconcile": EXPERIMENT,
     "two_ways": EXPERIMENT,
     "optimisations": EXPERIMENT,

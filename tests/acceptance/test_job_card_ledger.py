@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.jobs import Played
-from tests.harness.cards.results import CardResults
-from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS
+from tests.experiments.card_ledger.results import CardResults
+from tests.experiments.card_ledger.ways import KEYED, PLAIN, RESTRUCTURED, WAYS
 from tests.harness.results import Verdict
 
 

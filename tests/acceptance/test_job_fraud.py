@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.jobs import Played
-from tests.harness.fraud.plan import AGGREGATOR, ANALYZERS, KILLED, STORE
-from tests.harness.fraud.results import FraudResults, KillResult
+from tests.experiments.fraud.plan import AGGREGATOR, ANALYZERS, KILLED, STORE
+from tests.experiments.fraud.results import FraudResults, KillResult
 from tests.harness.results import Verdict
 
 

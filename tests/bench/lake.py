@@ -37,7 +37,7 @@ from tests.bench.s1_events import Events
 from tests.harness.adapters.lake import LakeTables
 from tests.harness.adapters.tables import Tables
 from tests.harness.run_directory import RunDirectory
-from tests.harness.surroundings import result_store
+from tests.harness.stack.servers import result_store
 
 TOPIC, LAKE = "topic", "lake table"
 ARMS = {TOPIC: "kafka", LAKE: "lake"}

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from tests.charts.render import environment, render
 from tests.charts.samples import pipeline
-from tests.harness.adapters.rendering import values_for
+from tests.harness.adapters.rendering import lay_over, values_for
 from tests.harness.definition.in_pods import values_of
-from tests.harness.play.stage import lay_over
 from tests.unit.harness.test_own_in_pods import definition, subject
 
 

@@ -73,26 +73,23 @@ def demo(
 
 
 def _cards(seed: int, console: Any, records: int | None, kills: int) -> int:
-    from tests.harness.cards.demo import CARD_RECORDS, CardDemo  # noqa: PLC0415
-    from tests.harness.cards.scene import on_embedded  # noqa: PLC0415
-    from tests.harness.cards.show import show  # noqa: PLC0415
+    from tests.experiments.card_ledger.demo import CARD_RECORDS, CardDemo, on_embedded  # noqa: PLC0415
+    from tests.experiments.card_ledger.show import show  # noqa: PLC0415
 
-    scene = partial(on_embedded, console)
-    results = CardDemo(CHECKOUT, "embedded", scene, seed, console, records or CARD_RECORDS, kills).run()
+    stack = partial(on_embedded, console)
+    results = CardDemo(CHECKOUT, "embedded", stack, seed, console, records or CARD_RECORDS, kills).run()
     show(results, console_out())
     return int(results.verdict.exit_code)
 
 
 def _fraud(seed: int, console: Any, **sizes: int | None) -> int:
-    from tests.harness.fraud.demo import FraudDemo  # noqa: PLC0415
-    from tests.harness.fraud.page import show  # noqa: PLC0415
-    from tests.harness.fraud.plan import STORE_DOWN_S  # noqa: PLC0415
-    from tests.harness.fraud.scene import on_embedded  # noqa: PLC0415
+    from tests.experiments.fraud.demo import FraudDemo, on_embedded  # noqa: PLC0415
+    from tests.experiments.fraud.page import show  # noqa: PLC0415
+    from tests.experiments.fraud.plan import STORE_DOWN_S  # noqa: PLC0415
 
     given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
-    down_s = given.get("store_down_s", STORE_DOWN_S)
     # A run that is about the store's absence leaves out what is measured beside the job.
-    scene, triggers = partial(on_embedded, console, down_s), down_s == STORE_DOWN_S
-    results = FraudDemo(CHECKOUT, "embedded", scene, seed, console, triggers=triggers, **given).run()
+    stack, triggers = partial(on_embedded, console), given.get("store_down_s", STORE_DOWN_S) == STORE_DOWN_S
+    results = FraudDemo(CHECKOUT, "embedded", stack, seed, console, triggers=triggers, **given).run()
     show(results, console_out())
     return int(results.verdict.exit_code)

@@ -14,9 +14,10 @@ from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from tests.bench.facts import load
 from tests.experiments.figures import FACTS, Facts
-from tests.experiments.stack import Asked, Cast, Role, Stack
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Asked, Processes, Role
+from tests.harness.stack.stack import Stack
 from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned
@@ -43,7 +44,7 @@ class ArmPlay(ABC, Generic[G]):
     stop: threading.Event = field(default_factory=threading.Event, init=False)
     cpu_s: dict[str, float] = field(default_factory=dict, init=False)
     history: History = field(init=False)
-    cast: Cast = field(init=False)
+    processes: Processes = field(init=False)
     sender: Sender = field(init=False)
     sent: int = field(default=0, init=False)
 
@@ -79,16 +80,16 @@ class ArmPlay(ABC, Generic[G]):
 
     @contextmanager
     def running(self, module: str, roles: Sequence[Role], partitions: int, **asked: Unpack[Asked]) -> Iterator[None]:
-        """Make its topics, and run its drivers and a sender; `asked`: see `Stack.cast`.
+        """Make its topics, and run its drivers and a sender; `asked`: see `Stack.prepare`.
 
         Raises:
             WaitTimedOutError: a driver does not come up.
 
         """
         self.stack.create(self.directory, roles[0], partitions)
-        self.cast = cast = self.stack.cast(self.directory, self.history, module, roles, **asked)
+        self.processes = processes = self.stack.prepare(self.directory, self.history, module, roles, **asked)
         pipeline = roles[0].settings["pipeline"]
-        with cast.following(), self.directory.sent_writer() as lines:
+        with processes.following(), self.directory.sent_writer() as lines:
             self.sender = Sender(
                 kafka_producer(self.stack.endpoints.kafka_bootstrap),
                 lines,
@@ -99,21 +100,23 @@ class ArmPlay(ABC, Generic[G]):
                 target=Target(pipeline, partitions, DRAIN_S),
             )
             with self.console.step(f"{self.name}: {len(roles)} to start"):
-                cast.start()
-                cast.watch.wait_for(f"{len(roles)} drivers", self._started, self.stack.driver_s, self.dead)
+                processes.start()
+                processes.watch.wait_for(
+                    f"{len(roles)} drivers", self._started, self.stack.patience.driver_s, self.dead
+                )
             yield
-            for one in cast.drivers:
+            for one in processes.drivers:
                 one.stop()
 
     @contextmanager
     def part(self, name: str, says: str) -> Iterator[None]:
         """Tell of a part of the play, and measure what it uses."""
         self.history.record("phase", phase=name)
-        began_s = self.cast.cpu_s()
+        began_s = self.processes.cpu_s()
         with self.console.step(f"{self.name}: {says}"):
             yield
         if began_s is not None:
-            self.cpu_s[name] = round((self.cast.cpu_s() or 0.0) - began_s, 2)
+            self.cpu_s[name] = round((self.processes.cpu_s() or 0.0) - began_s, 2)
 
     def send(self, records: Iterable[Planned], number: int) -> None:
         """Send so many records. Raises InterruptedError, RuntimeError: not all were acknowledged."""
@@ -125,7 +128,7 @@ class ArmPlay(ABC, Generic[G]):
 
     def dead(self) -> str | None:
         """Last words of the first driver that does not run and is not started again; None while all do."""
-        return next((words for one in self.cast.drivers if (words := one.alive()) is not None), None)
+        return next((words for one in self.processes.drivers if (words := one.alive()) is not None), None)
 
     @property
     def store(self) -> Any:
@@ -141,11 +144,11 @@ class ArmPlay(ABC, Generic[G]):
         return {"cpu_s": self.cpu_s, "object_store_bytes": sum(sizes), "objects": len(sizes)}
 
     def _started(self) -> bool:
-        seen = self.cast.watch.seen
-        if len(self.cast.drivers) == 1:
+        seen = self.processes.watch.seen
+        if len(self.processes.drivers) == 1:
             return bool(seen)
         told: int = sum(event["event"] == "driver" and event.get("state") == "started" for event in seen)
-        return told >= len(self.cast.drivers)
+        return told >= len(self.processes.drivers)
 
 
 def settle_at_once(partitions: int) -> Callable[[], Progress]:
@@ -163,9 +166,9 @@ def note_unacknowledged(history: History) -> Callable[[Planned, str], None]:
     return note
 
 
-def wait_until_done(cast: Cast, who: str, records: int) -> None:
+def wait_until_done(processes: Processes, who: str, records: int) -> None:
     """Wait until the job of a single driver is done with so many records. Raises WaitTimedOutError."""
-    watch, (drivers,) = cast.watch, cast.drivers
+    watch, (drivers,) = processes.watch, processes.drivers
     done = f"{who} to be done with {records:,} records"
     watch.wait_for(done, lambda: count_done(watch.seen) >= records, DRAIN_S, drivers.alive)
 

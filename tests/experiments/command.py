@@ -20,10 +20,10 @@ from infra.embedded.guard import report_interrupt
 from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.experiments import page
-from tests.experiments.embedded import QUICK, embedded
 from tests.experiments.experiment import Experiment
 from tests.experiments.results import Results
 from tests.experiments.run_folder import PAGE, begin
+from tests.harness.stack.embedded import QUICK, embedded
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ import orjson
 from infra.console import Console
 from tests.experiments import page as pages
 from tests.experiments import run_folder
-from tests.experiments.embedded import LASTING
 from tests.experiments.figures import FACTS, Claim, Figures, verdict
 from tests.experiments.page import Page
 from tests.experiments.plan import plan_of
@@ -20,6 +19,7 @@ from tests.experiments.results import TOLD, Results
 from tests.experiments.run_folder import MANIFEST, PAGE, RESULTS, TABLE
 from tests.harness.evidence import EvidenceError
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.embedded import LASTING
 
 P = TypeVar("P")
 F = TypeVar("F", bound=Figures)

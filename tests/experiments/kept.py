@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.experiments import kinds, run_folder
-from tests.harness.fraud import page as fraud_page
-from tests.harness.fraud.results import FraudResults
+from tests.experiments.fraud import page as fraud_page
+from tests.experiments.fraud.results import FraudResults
 from tests.harness.run_directory import write_atomically
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS
-from tests.experiments.stack import Cast
 from tests.experiments.strikes import Strikes
 from tests.harness.history import History
+from tests.harness.stack.processes import Processes
 
 REPLACED_S, HELD_S = 180.0, 60.0
 
@@ -47,7 +47,7 @@ class Kills(Strikes[Strike]):
 
     Args:
         strikes: counted from the moment this is made.
-        cast: whose driver, or one of its executors, is killed, and started again.
+        processes: whose driver, or one of its executors, is killed, and started again.
         gate: what is counted, and where is held.
         history: where each kill is written down.
         say: told what came of it.
@@ -55,10 +55,16 @@ class Kills(Strikes[Strike]):
     """
 
     def __init__(
-        self, strikes: Sequence[Strike], cast: Cast, gate: Gate, *, history: History, say: Callable[[str], None]
+        self,
+        strikes: Sequence[Strike],
+        processes: Processes,
+        gate: Gate,
+        *,
+        history: History,
+        say: Callable[[str], None],
     ) -> None:
-        super().__init__(strikes, cast.watch, cast.hold, history=history, say=say)
-        (self._drivers,), self._gate = cast.drivers, gate
+        super().__init__(strikes, processes.watch, processes.hold, history=history, say=say)
+        (self._drivers,), self._gate = processes.drivers, gate
 
     def wait_for_moment(self, strike: Strike) -> bool:
         """Wait until so many were announced; False when this is to stop before."""

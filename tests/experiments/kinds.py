@@ -20,10 +20,10 @@ from tests.harness.results import OWN_PIPELINE as OWN_CAMPAIGN
 USER_COUNTS: Final = "user_counts"
 OWN_PIPELINE: Final = "own_pipeline"
 OWN_JUDGE = {
-    "card_ledger": ("tests.harness.cards.judge", "tests.harness.cards.show"),
-    "fraud": ("tests.harness.fraud.judge", "tests.harness.fraud.page"),
+    "card_ledger": ("tests.experiments.card_ledger.judge", "tests.experiments.card_ledger.show"),
+    "fraud": ("tests.experiments.fraud.judge", "tests.experiments.fraud.page"),
 }
-"""Kinds that are no experiment: the modules that judge a run (`judge`), and print its results (`show`)."""
+"""Experiments with a judge of their own: the modules that judge a run (`judge`), and print its results (`show`)."""
 EXPERIMENTS = ("compare", "two_ways", "reconcile", "optimisations")
 KINDS = (USER_COUNTS, OWN_PIPELINE, *OWN_JUDGE, *EXPERIMENTS)
 _BEFORE = {"system_usage": "compare", "two-ways": "two_ways"}

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from infra.embedded.job import RunError
-from tests.experiments.stack import Database
+from tests.harness.stack.stack import Database
 
 OURS = "of a run of the harness"
 _WHOSE = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"

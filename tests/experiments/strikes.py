@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from tests.experiments.stack import Supervised
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
 from tests.harness.history import History
+from tests.harness.stack.processes import Supervised
 
 EXECUTOR, DRIVER = "executor", "driver"
 Planned = TypeVar("Planned")

@@ -30,7 +30,7 @@ def compute_due(
     """Return the results that its sink has to show, and how many groups have one that no sink takes."""
     due, impossible = list[Row](), 0
     for (key, start), group in find_closed(pipeline, each.keys, rows, watermark_ms).items():
-        values = {name: result(value, group, pipeline.given)[0] for name, value in each.values.items()}
+        values = {name: result(value, group, pipeline.row_schema)[0] for name, value in each.values.items()}
         if None in values.values():
             impossible += 1
         else:

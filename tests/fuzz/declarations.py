@@ -79,10 +79,10 @@ def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
     bare = Pipeline(_untouched, columns, ids=ids, recorded=recorded)
     windows = draw(st.sampled_from([True, True, False])) and draw(_windows(bare))
     timed = replace(bare, windows=windows or ())
-    texts = [column.name for column in timed.given if column.type in (pa.string(), pa.binary())]
+    texts = [column.name for column in timed.row_schema if column.type in (pa.string(), pa.binary())]
     keys: list[tuple[str, ...]] = [()]
     if ids == "attached":
-        keys += [("id",), *(("id", name) for name in timed.given.names if name != "id")]
+        keys += [("id",), *(("id", name) for name in timed.row_schema.names if name != "id")]
     most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
     rows: list[Any] = [
         ToKafka(ROW_SINKS[0], key=draw(st.sampled_from([None, *texts])), message_bytes_max=most),
@@ -103,7 +103,7 @@ def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
 @st.composite
 def _windows(draw: Callable[[st.SearchStrategy[Any]], Any], pipeline: Pipeline) -> tuple[Windowed, ...]:
     """The same aggregates three times, for a topic, a table and files."""
-    kinds = {**{column.name: column.type for column in pipeline.given}, "event_time_ms": pa.int64()}
+    kinds = {**{column.name: column.type for column in pipeline.row_schema}, "event_time_ms": pa.int64()}
     known = [name for name, kind in kinds.items() if kind in keys_.TYPES]
     several = st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True).map(tuple)
     by = draw(st.sampled_from([name for name in ("id", "user", "text", "topic") if name in kinds]) | several)

@@ -129,7 +129,7 @@ def in_memory(asked: Asked, seed: int, say: Say, found: Outcomes) -> int:
         try:
             outcomes.update(once(f"{seed}-{number}", Folder(asked.out)))
         except Exception:
-            return told(asked, seed, number, say)
+            return report_failure(asked, seed, number, say)
         say(f"round {number}: {outcomes['read']:,} of {asked.records:,} records, {time.monotonic() - began:.0f} s")
         if asked.round is not None:
             break
@@ -153,7 +153,7 @@ def once(seed: str, folder: Any) -> Counter[str]:
     return fuzzed(ROUND, seeded(A_TRIAL), seed)
 
 
-def told(asked: Asked, seed: int, number: int, say: Say) -> int:
+def report_failure(asked: Asked, seed: int, number: int, say: Say) -> int:
     """Write down what went wrong in a round, and say how to see it again; return the exit code."""
     asked.out.mkdir(parents=True, exist_ok=True)
     page = asked.out / "failure.txt"

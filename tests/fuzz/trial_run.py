@@ -84,7 +84,7 @@ class TrialRun:
         told = [(letter["reason"], letter["value"]) for letter in letters if letter["reason"] in IMPOSSIBLE]
         due = []
         for each in self._pipeline.windows:
-            kinds = [self._pipeline.given.field(name).type for name in each.keys]
+            kinds = [self._pipeline.row_schema.field(name).type for name in each.keys]
             for (key, start), values in self._results(expected, each.name).items():
                 if reasons := [_REASONS[each.values[name].how] for name, (shown, _) in values.items() if shown is None]:
                     shown = dict(zip(each.keys, map(in_messages, key, kinds), strict=True))
@@ -136,7 +136,7 @@ class TrialRun:
         return {group: self._values_of(each, rows) for group, rows in expected.closed[name].items()}
 
     def _values_of(self, each: Windowed, rows: Sequence[Row]) -> Results:
-        return {name: result(value, rows, self._pipeline.given) for name, value in each.values.items()}
+        return {name: result(value, rows, self._pipeline.row_schema) for name, value in each.values.items()}
 
     def _published(self, name: str, shard: int) -> Any:
         _, content = self._trial._memory.get((name, shard, self._trial.last.epoch), (None, None))

@@ -8,20 +8,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources.statement import topic_of
 from effectively_once.store.object_store import PATIENCE_S, BucketAddress
 from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
+from tests.harness.adapters.drivers import Drivers
+from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.collector import USER_COUNTS, Collector, Outputs
 from tests.harness.epilogue import Epilogue
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.campaign import Campaign
 from tests.harness.history import History
-from tests.harness.place import Place
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.schedule import PlannedFault
+from tests.harness.stack.stack import Stack
 from tests.harness.subject import Subject
 from tests.harness.workload.gateways import Gateways, publisher
 from tests.harness.workload.pacing import Pacer
@@ -45,8 +48,11 @@ class Act:
     Args:
         directory: where settings and evidence go.
         history: what happened, as it happens.
-        place: the servers and the pipeline's processes; their owner stops them.
+        stack: where the pipeline runs; its owner stops it.
         subject: what is sent.
+        settings: the pipeline's own: how its processes reach the servers.
+        drivers: starts and strikes its processes.
+        watch: what they announce; started and stopped by the act.
         faults: what to strike, in this order.
         arsenal: makes these faults; those of executors when left out.
         console: tells what is under way.
@@ -63,9 +69,12 @@ class Act:
         self,
         directory: RunDirectory,
         history: History,
-        place: Place,
+        stack: Stack,
         subject: Subject,
         *,
+        settings: PipelineSettings,
+        drivers: Drivers,
+        watch: Watch,
         faults: Sequence[PlannedFault],
         arsenal: Arsenal | None = None,
         console: Console,
@@ -76,28 +85,28 @@ class Act:
         partitions: int = PARTITIONS,
         outputs: Outputs = USER_COUNTS,
     ) -> None:
-        self.directory, self.history, self.place, self.subject = directory, history, place, subject
+        self.directory, self.history, self.stack, self.subject = directory, history, stack, subject
         self.faults, self.console, self.stop = faults, console, stop
         self.open_transactions, self.beside, self.early = open_transactions, beside, early
         self.partitions, self.outputs = partitions, outputs
-        settings = place.settings
+        self.settings, self.drivers, self.watch = settings, drivers, watch
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
-        self.topics = Topics(place.endpoints.kafka_bootstrap, place.replication)
-        self.chain, self.watch, self.drivers = self._chain(AWAY_S), place.watch, place.drivers
+        self.topics = Topics(stack.endpoints.kafka_bootstrap, stack.replication)
+        self.chain = self._chain(AWAY_S)
         self.campaign = Campaign(
             faults,
-            arsenal or ExecutorArsenal(place.drivers),
-            place.drivers,
-            place.watch,
+            arsenal or ExecutorArsenal(drivers),
+            drivers,
+            watch,
             history,
             say=console.say,
-            replaced_s=place.patience.replaced_s,
+            replaced_s=stack.patience.replaced_s,
         )
         self._sending: threading.Thread | None = None
         self._send_error: BaseException | None = None
         self._pool = ThreadPoolExecutor(1, "beside")
         self._beside: Future[None] | None = None
-        self.witness = place.witness(history)
+        self.witness = stack.witness(history)
         self.settings_path = directory.path / "settings.json"
         self.settings_path.write_text(settings.model_dump_json(indent=1))
         self.collector = Collector(
@@ -173,7 +182,7 @@ class Act:
     def _main_act(self, sender: Sender) -> None:
         self._begin()
         self.outputs.make(self.settings_path)
-        patience = self.place.patience
+        patience = self.stack.patience
         with self.console.step("driver and executors"):
             self.drivers.start("driver", self.settings_path)
             self.watch.wait_for("the driver", lambda: bool(self.watch.seen), patience.driver_s, self.drivers.alive)
@@ -282,7 +291,7 @@ class Act:
     def _epilogue(self, sender: Sender) -> None:
         self._phase("epilogue")
         with self.console.step("epilogue: restarts with and without checkpoint, windows closed, records re-sent"):
-            patience = self.place.patience
+            patience = self.stack.patience
             epilogue = Epilogue(
                 self.directory,
                 self.drivers,
@@ -312,7 +321,7 @@ class Act:
     def _producer(self) -> KafkaProducer:
         # A broker that is away is part of the plan; what it never acknowledged is told by the records.
         patient = {"log_level": 0, "delivery.timeout.ms": DELIVERY_MS}
-        return kafka_producer(self.place.endpoints.kafka_bootstrap, patient)
+        return kafka_producer(self.stack.endpoints.kafka_bootstrap, patient)
 
     def _sender(self, lines: LinesWriter, gateways: Gateways | None = None) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:
@@ -330,8 +339,8 @@ class Act:
         )
 
     def _chain(self, patience_s: float = PATIENCE_S) -> ChainReader:
-        address = BucketAddress(self.place.endpoints.s3_endpoint, self.place.settings.s3_bucket)
-        return ChainReader(address, self.place.settings.pipeline, self.place.settings.topic, patience_s)
+        address = BucketAddress(self.stack.endpoints.s3_endpoint, self.settings.s3_bucket)
+        return ChainReader(address, self.pipeline, self.topic, patience_s)
 
     def _begin(self) -> None:
         """Record the first phase, and of which commit the run is: the history confirms what the manifest says."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -153,6 +154,13 @@ class RunDirectory:
     def control(self, name: str) -> RunDirectory:
         """Return the run directory of a negative control, or of the baseline, that belongs to this run."""
         return RunDirectory(self.path / "controls" / name)
+
+    def keep_trace(self) -> Path:
+        """Write the exception that is being handled, with where it came from, to the logs; where it is."""
+        trace = self.logs / "error.txt"
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        trace.write_text(traceback.format_exc())
+        return trace
 
     def manifest(self) -> Manifest:
         """Read `manifest.json`; raises EvidenceError."""

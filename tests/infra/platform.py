@@ -48,7 +48,7 @@ def with_crds(wanted: Settings, folder: Path) -> Settings:
     return wanted.model_copy(update={"spark_operator": operator})
 
 
-def found(key: str, namespace: str = "") -> str:
+def secret_value(key: str, namespace: str = "") -> str:
     """Return the value that a Secret which is only read has below a key, as its data has it; `own` has others."""
     said = f"own-{key}" if namespace == "own" else f"found-{key}"
     return base64.b64encode(said.encode()).decode()
@@ -62,7 +62,7 @@ class Answers(mocks.Mocks):
         if args.resource_id:
             keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "ca.crt"]
             keys += ["rootUser", "rootPassword", "username", "password", "root"]
-            return args.resource_id, {"data": {key: found(key, args.resource_id.split("/")[0]) for key in keys}}
+            return args.resource_id, {"data": {key: secret_value(key, args.resource_id.split("/")[0]) for key in keys}}
         return f"{args.name}-id", dict(args.inputs)
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:

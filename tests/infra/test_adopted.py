@@ -13,7 +13,7 @@ from infra.components.adopted import list_adopted
 from infra.components.credentials import Credentials
 from infra.components.derived import derive
 from infra.components.shape import require_same
-from tests.infra.platform import crds, deploy, found, settings
+from tests.infra.platform import crds, deploy, secret_value, settings
 from tests.infra.there import LAPTOP, There, refusals
 
 KEPT: dict[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ def test_what_is_looked_for_is_what_the_program_reads(
 def test_what_is_derived_comes_of_the_root_that_was_kept(tmp_path: Path) -> None:
     made = deploy(settings(profile="production", adopt_credentials=True, security=ALL), crds(tmp_path))
     assert "platform-root" not in made.engine.of("Secret"), "it is read, and not made"
-    root = found("root")
+    root = secret_value("root")
     assert made.secret("user-counts-object-store")["AWS_SECRET_ACCESS_KEY"] == derive(
         root, "object-store/user_counts", 0
     )

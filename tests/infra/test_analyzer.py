@@ -39,7 +39,7 @@ def analyzer(config: dict[str, str]) -> Analyzer:
     return made
 
 
-def told(answer: Any) -> list[tuple[str, str]]:
+def list_violations(answer: Any) -> list[tuple[str, str]]:
     """Return rules and objects of an answer; every one ends the update."""
     assert {one.enforcementLevel for one in answer.diagnostics} <= {analyzer_pb2.MANDATORY}
     assert {(one.policyPackName, one.policyPackVersion) for one in answer.diagnostics} <= {(NAME, VERSION)}
@@ -51,18 +51,18 @@ def test_it_names_rule_object_and_what_breaks_it(case: Case) -> None:
     asks, bad = analyzer(ASKED), case.bad
     request = analyzer_pb2.AnalyzeRequest(urn="urn:x", type=kind(bad), properties=struct(bad))
     answer = asks.Analyze(request, None)
-    assert (case.rule, "urn:x") in told(answer)
+    assert (case.rule, "urn:x") in list_violations(answer)
     (one,) = (each for each in answer.diagnostics if each.policyName == case.rule)
     assert one.message.startswith(f"{one.description}\n")
     assert case.says in one.message
     request.properties.CopyFrom(struct(case.good))
-    assert told(asks.Analyze(request, None)) == []
+    assert list_violations(asks.Analyze(request, None)) == []
 
 
 def test_a_stack_that_asks_for_nothing_is_asked_for_nothing() -> None:
     (case, *_) = (case for case in CASES if case.rule == "pinned-images")
     request = analyzer_pb2.AnalyzeRequest(urn="urn:x", type=kind(case.bad), properties=struct(case.bad))
-    assert told(analyzer({}).Analyze(request, None)) == []
+    assert list_violations(analyzer({}).Analyze(request, None)) == []
 
 
 def test_a_budget_is_missed_in_the_whole_stack() -> None:
@@ -76,10 +76,12 @@ def test_a_budget_is_missed_in_the_whole_stack() -> None:
     }
     resources["urn:stack"] = analyzer_pb2.AnalyzerResource(urn="urn:stack", type="pulumi:pulumi:Stack")
     asks = analyzer(ASKED)
-    assert told(asks.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources.values()), None)) == []
+    assert (
+        list_violations(asks.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources.values()), None)) == []
+    )
     del resources[budget]
     answer = asks.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources.values()), None)
-    assert told(answer) == [("budget", urn)]
+    assert list_violations(answer) == [("budget", urn)]
 
 
 def test_what_is_not_known_yet_and_what_is_secret_is_passed_over() -> None:
@@ -93,7 +95,7 @@ def test_what_is_not_known_yet_and_what_is_secret_is_passed_over() -> None:
     assert found is not None
     assert found["data"] == {"a": "b"}
     request = analyzer_pb2.AnalyzeRequest(urn="urn:x", type=kind(case.bad), properties=struct(hidden))
-    assert (case.rule, "urn:x") in told(analyzer({}).Analyze(request, None))
+    assert (case.rule, "urn:x") in list_violations(analyzer({}).Analyze(request, None))
 
 
 @pytest.mark.parametrize(

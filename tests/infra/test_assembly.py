@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.platform import Deployed, crds, deploy, found, settings
+from tests.infra.platform import Deployed, crds, deploy, secret_value, settings
 
 RELEASES = {"minio", "kafka", "postgres", "spark-operator", "user-counts", "history-server"}
 
@@ -161,7 +161,7 @@ def test_passwords_that_were_kept_are_taken_over(definitions: Path) -> None:
     secrets = engine.of("Secret")
     assert "minio-root" not in secrets
     copy = secrets["object-store-credentials-effectively-once-pipelines"]
-    assert copy.inputs["data"]["AWS_SECRET_ACCESS_KEY"] == found("rootPassword")
+    assert copy.inputs["data"]["AWS_SECRET_ACCESS_KEY"] == secret_value("rootPassword")
 
 
 def test_what_the_user_brings_is_not_made() -> None:
@@ -180,7 +180,7 @@ def test_what_the_user_brings_is_not_made() -> None:
     assert (pipeline["kafka_bootstrap"], pipeline["s3_endpoint"]) == ("broker.example:9092", "https://s3.example")
     assert deployed.platform["result_store"]["endpoint"] == "postgresql://db.example:5432/results"
     copy = deployed.engine.of("Secret")["object-store-credentials-effectively-once-pipelines"]
-    assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == found("AWS_ACCESS_KEY_ID")
+    assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == secret_value("AWS_ACCESS_KEY_ID")
 
 
 def test_one_operator_serves_the_pipelines_of_other_stacks_too(definitions: Path) -> None:
@@ -280,7 +280,7 @@ def test_credentials_of_a_database_that_the_user_brings_are_copied(definitions: 
     values = engine.of("Chart")["user-counts"].inputs["values"]
     assert values["settings"]["database"] == "postgresql://db.example:5432/results"
     copy = engine.of("Secret")["result-store-credentials-effectively-once-pipelines"]
-    assert copy.inputs["data"] == {"PGUSER": found("username"), "PGPASSWORD": found("password")}
+    assert copy.inputs["data"] == {"PGUSER": secret_value("username"), "PGPASSWORD": secret_value("password")}
 
 
 def test_changing_a_pipeline_changes_only_its_release(ci: Deployed, definitions: Path) -> None:

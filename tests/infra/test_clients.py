@@ -10,7 +10,7 @@ import pytest
 
 from infra.components.clients import jaas
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, found, settings
+from tests.infra.platform import Deployed, crds, deploy, secret_value, settings
 
 AUDIT = {"job": "own.audit", "kafka_credentials_secret": "own/login"}
 PIPELINES = {"user_counts": {"result_store": True}, "audit": AUDIT}
@@ -46,9 +46,9 @@ def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certific
     one = deployed(tmp_path)
     copied = data(one, "user-counts-kafka")
     assert copied == {
-        "username": found("username"),
-        "password": found("password"),
-        "ca.crt": found("ca.crt"),
+        "username": secret_value("username"),
+        "password": secret_value("password"),
+        "ca.crt": secret_value("ca.crt"),
         "jaas.conf": base64.b64encode(jaas("SCRAM-SHA-512", "found-username", "found-password").encode()).decode(),
     }
     waits = one.engine.below(one.engine.of("Chart")["user-counts"])
@@ -60,7 +60,7 @@ def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certific
 
 def test_a_pipeline_may_have_a_login_of_its_own(tmp_path: Path) -> None:
     own = data(deployed(tmp_path), "audit-kafka")
-    assert (own["password"], own["ca.crt"]) == (found("password", "own"), found("ca.crt"))
+    assert (own["password"], own["ca.crt"]) == (secret_value("password", "own"), secret_value("ca.crt"))
 
 
 @pytest.mark.parametrize("release", ["user-counts", "audit"])
@@ -94,7 +94,7 @@ def test_the_jvm_of_driver_and_executors_reads_the_login_from_its_file(tmp_path:
 
 def test_the_history_server_reads_the_store_in_the_same_way(tmp_path: Path) -> None:
     one = deployed(tmp_path)
-    assert data(one, "object-store-certificates", "effectively-once") == {"ca.crt": found("ca.crt")}
+    assert data(one, "object-store-certificates", "effectively-once") == {"ca.crt": secret_value("ca.crt")}
     (pod,) = pods(one, "history-server", "history-server").values()
     told = environment(pod)
     assert (told["AWS_REGION"], told["AWS_CA_BUNDLE"]) == ("eu-north-1", "/var/run/effectively-once/s3/ca.crt")
@@ -127,7 +127,7 @@ def test_certificates_alone_need_no_login(tmp_path: Path) -> None:
         pipelines={"user_counts": {}},
     )
     one = deploy(wanted, crds(tmp_path))
-    assert data(one, "user-counts-kafka") == {"ca.crt": found("ca.crt")}
+    assert data(one, "user-counts-kafka") == {"ca.crt": secret_value("ca.crt")}
     values = one.values("user-counts")
     spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
     assert "login.config" not in spec["driver"]["javaOptions"]
@@ -138,7 +138,7 @@ def test_no_login_is_among_what_the_program_tells(tmp_path: Path) -> None:
     told = str(one.platform) + str([each.inputs for each in one.engine.of("Chart").values()])
     for key in ("username", "password"):
         assert f"found-{key}" not in told
-        assert found(key) not in told
+        assert secret_value(key) not in told
 
 
 def test_a_password_cannot_end_its_quotes() -> None:

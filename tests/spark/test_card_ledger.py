@@ -17,12 +17,11 @@ from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger.balances import running_balances
 from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.console import Console
-from tests.harness.cards.demo import CardDemo
-from tests.harness.cards.judge import judge
-from tests.harness.cards.scene import on_embedded
-from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED
-from tests.harness.payments.mischief import Mischief
-from tests.harness.payments.server import PaymentService
+from tests.experiments.card_ledger.demo import CardDemo, on_embedded
+from tests.experiments.card_ledger.judge import judge
+from tests.experiments.card_ledger.payments.mischief import Mischief
+from tests.experiments.card_ledger.payments.server import PaymentService
+from tests.experiments.card_ledger.ways import KEYED, PLAIN, RESTRUCTURED
 from tests.harness.results import Verdict
 
 pytestmark = pytest.mark.spark

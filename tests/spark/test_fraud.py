@@ -10,11 +10,10 @@ import pytest
 
 from infra.console import Console
 from infra.toolchain.postgres import HOW, find_postgres
-from tests.harness.fraud.demo import FraudDemo
-from tests.harness.fraud.judge import TAKEN, judge
-from tests.harness.fraud.plan import AGGREGATOR, ANALYZERS, STORE, STORE_DOWN_S
-from tests.harness.fraud.results import FraudResults
-from tests.harness.fraud.scene import on_embedded
+from tests.experiments.fraud.demo import FraudDemo, on_embedded
+from tests.experiments.fraud.judge import TAKEN, judge
+from tests.experiments.fraud.plan import AGGREGATOR, ANALYZERS, STORE, STORE_DOWN_S
+from tests.experiments.fraud.results import FraudResults
 from tests.harness.results import Verdict
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -25,11 +24,11 @@ def played(tmp_path: Path, records: int, rate: int, store_down_s: float = STORE_
     if find_postgres() is None:
         pytest.skip(HOW)
     console = Console()
-    scene = partial(on_embedded, console, store_down_s)
+    stack = partial(on_embedded, console)
     results = FraudDemo(
         tmp_path,
         "embedded",
-        scene,
+        stack,
         SEED,
         console,
         records,

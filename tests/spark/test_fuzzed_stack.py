@@ -113,7 +113,7 @@ def test_all_sinks_of_windows_hold_the_results_of_accepted_rows_and_too_large_su
 ) -> None:
     each = pipeline.windows[0]
     exact = {
-        at: {name: result(value, rows, pipeline.given)[0] for name, value in each.values.items()}
+        at: {name: result(value, rows, pipeline.row_schema)[0] for name, value in each.values.items()}
         for at, rows in _closed(fuzzed, fuzzed.read_rows("told")).items()
     }
     fit = {at: values for at, values in exact.items() if None not in values.values()}

@@ -114,7 +114,7 @@ def test_a_message_is_as_large_as_it_is_taken_for(spark: SparkSession) -> None:
                 "user": text,
                 "n": 1,
             }
-            ((key, value),) = messages(to, pa.Table.from_pylist([row], pipeline.given), 0)
+            ((key, value),) = messages(to, pa.Table.from_pylist([row], pipeline.row_schema), 0)
             size = len(key or b"") + len(value) + BATCH_BYTES
             if f"i{number}" in refused:
                 assert (size > LEAST - 500, refused[f"i{number}"]) == (True, "large_told")

@@ -55,7 +55,7 @@ def made(address: TableAddress, shape: TableShape = SHAPE) -> TableSink:
     return TableSink(address, shape, patience_s=5)
 
 
-def found(address: TableAddress, shape: TableShape = SHAPE, shards: int = 2, **asked: Any) -> Added:
+def find_added(address: TableAddress, shape: TableShape = SHAPE, shards: int = 2, **asked: Any) -> Added:
     """What the catalog says of the table; rows are sharded by their id."""
     with connect(address.database, "look") as session:
         return constraints.find_added(
@@ -104,11 +104,11 @@ def test_each_row_that_a_table_refuses_is_named_and_nothing_is_there(
     """The others are taken afterwards; the mark is where it was meanwhile."""
     statement, given, refused = ADDED[case]
     sink, name = made(address), f'"{address.pipeline}"'
-    assert found(address) == Added()
+    assert find_added(address) == Added()
     owner.execute(f"CREATE TABLE {name}.amounts (amount bigint PRIMARY KEY)")
     owner.execute(f"INSERT INTO {name}.amounts VALUES (1), (2)")  # noqa: S608
     owner.execute(f"ALTER TABLE {name}.orders {statement.format(name)}")
-    assert len(found(address).all) >= 1
+    assert len(find_added(address).all) >= 1
     for _ in range(2):
         assert sink.find_refused(1, rows(*given)) == refused
         assert (there(owner, address), read_mark(address)) == ([], None)
@@ -135,12 +135,12 @@ def test_of_many_rows_the_few_are_found_and_rows_that_are_there_already_count(
 def test_what_create_makes_is_not_tried(owner: psycopg.Connection[Any], address: TableAddress) -> None:
     """A key is one of its own; what somebody adds to such a table counts, and replaces as the sink does."""
     sink = made(address, KEYED)
-    assert found(address, KEYED) == Added()
+    assert find_added(address, KEYED) == Added()
     owner.execute(f'CREATE INDEX plain ON "{address.pipeline}".orders (amount)')
-    assert found(address, KEYED) == Added()
+    assert find_added(address, KEYED) == Added()
     sink.publish(0, 1, rows(("a", 1)))
     owner.execute(f'CREATE UNIQUE INDEX once ON "{address.pipeline}".orders (amount)')
-    assert found(address, KEYED).all == (f"unique index {address.pipeline}.once",)
+    assert find_added(address, KEYED).all == (f"unique index {address.pipeline}.once",)
     assert sink.find_refused(1, rows(("a", 2), ("b", 1), ("c", 1))) == {2: "once"}
 
 
@@ -165,7 +165,7 @@ def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row
         CREATE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.amount = 2 THEN RAISE 'secret of %', NEW.id; END IF; RETURN NEW; END $$;
         CREATE TRIGGER no BEFORE INSERT ON {name}.orders FOR EACH ROW EXECUTE FUNCTION {name}.no();""")
-    assert found(address).all == ("trigger no",)
+    assert find_added(address).all == ("trigger no",)
     assert sink.find_refused(1, rows(*GOOD)) == {1: "RaiseException"}
     owner.execute(f"""
         CREATE OR REPLACE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -222,7 +222,7 @@ def test_what_a_table_refuses_only_together_stops_the_epoch_before_it_is_shown(
         IF (SELECT count(*) FROM fresh) > 2 THEN RAISE 'too many'; END IF; RETURN NULL; END $$;
         CREATE TRIGGER few AFTER INSERT ON {name}.orders REFERENCING NEW TABLE AS fresh
         FOR EACH STATEMENT EXECUTE FUNCTION {name}.few();""")  # noqa: S608
-    assert found(address).beyond == found(address, shards=1).beyond == ("trigger few",)
+    assert find_added(address).beyond == find_added(address, shards=1).beyond == ("trigger few",)
     assert sink.find_refused(1, rows(*GOOD)) == {}
     with pytest.raises(SinkError, match="too many"):
         sink.find_refused(1, rows(*GOOD, ("c", 3)))
@@ -241,11 +241,11 @@ def test_a_row_that_its_policy_refuses_stops_the_epoch_before_it_is_shown(
         GRANT ALL ON {name}.orders, effectively_once.progress TO limited;
         CREATE POLICY small ON {name}.orders WITH CHECK (amount < 100);
         ALTER TABLE {name}.orders ENABLE ROW LEVEL SECURITY;""")
-    assert found(address) == Added(), "the tests' own user is above policies"
+    assert find_added(address) == Added(), "the tests' own user is above policies"
     monkeypatch.setenv(USER, "limited")
     monkeypatch.setenv(PASSWORD, "limited")
     sink = TableSink(address, SHAPE, patience_s=5)
-    assert found(address).all == ("row-level security",)
+    assert find_added(address).all == ("row-level security",)
     assert sink.find_refused(1, rows(*GOOD)) == {}
     with pytest.raises(AccessError, match="row-level security"):
         sink.find_refused(1, rows(*GOOD, ("c", 100)))
@@ -290,8 +290,8 @@ def test_what_two_shards_may_break_together_is_beyond_a_trial(
     made(address)
     name = f'"{address.pipeline}"'
     owner.execute(f"ALTER TABLE {name}.orders {statement.format(name)}")
-    assert found(address).beyond == (what.format(address.pipeline),)
-    assert found(address, shards=1).beyond == ()
+    assert find_added(address).beyond == (what.format(address.pipeline),)
+    assert find_added(address, shards=1).beyond == ()
 
 
 TOLD = {
@@ -310,11 +310,13 @@ def test_what_the_rows_of_one_shard_break_alone_is_not(
     name = f'"{address.pipeline}"'
     owner.execute(f"CREATE FUNCTION {name}.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$")
     owner.execute(TOLD[case].format(name, name))
-    assert found(address).all
-    assert found(address).beyond == ()
-    assert found(address, by=("id", "user")).beyond == (() if "trigger" in case else found(address).all)
+    assert find_added(address).all
+    assert find_added(address).beyond == ()
+    assert find_added(address, by=("id", "user")).beyond == (() if "trigger" in case else find_added(address).all)
     # Rows of equal ids are in two shards when their amounts differ.
-    assert found(address, by=("id", "amount")).beyond == (found(address).all if case == "of the id, in part" else ())
+    assert find_added(address, by=("id", "amount")).beyond == (
+        find_added(address).all if case == "of the id, in part" else ()
+    )
 
 
 def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_alike(

@@ -11,7 +11,7 @@ from effectively_once_jobs.fraud.store import SCHEMA
 from infra.embedded.job import RunError
 from infra.embedded.postgres import PostgresServer
 from tests.database import postgres
-from tests.harness.fraud.outputs import Outputs
+from tests.experiments.fraud.outputs import Outputs
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from psycopg.rows import dict_row
 from effectively_once_jobs.system_usage.store import SCHEMA
 from tests.experiments.compare.figures import ASKED, COUNTED, USAGE
 from tests.experiments.own_schema import OwnSchema
-from tests.experiments.stack import Database
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.stack import Database
 
 _ROWS = """
 SELECT id, "user", partition, "offset", fraud, extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000 AS at_ms

@@ -18,10 +18,11 @@ from tests.experiments.compare.outputs import Outputs
 from tests.experiments.compare.plan import BURST, EPOCH_ROWS, LATENESS_MS, STRUCK, WARM_UP, Plan
 from tests.experiments.kills import Gate, Kills
 from tests.experiments.pace import pace_out
-from tests.experiments.stack import Role, Stack
 from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.act import PARTITIONS
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Role
+from tests.harness.stack.stack import Stack
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers
 
@@ -109,7 +110,7 @@ class Play(ArmPlay[Stack]):
     def _strike(self, records: Iterable[Planned], number: int) -> None:
         """Send records while look-ups fail and processes are killed."""
         self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
-        kills = Kills(self.plan.strikes, self.cast, LOOK_UPS, history=self.history, say=self.console.say)
+        kills = Kills(self.plan.strikes, self.processes, LOOK_UPS, history=self.history, say=self.console.say)
         kills.start()
         try:
             self._send(records, number)
@@ -122,4 +123,4 @@ class Play(ArmPlay[Stack]):
     def _send(self, records: Iterable[Planned], number: int) -> None:
         """Send records, and wait until the job is done with all that was sent."""
         self.send(records, number)
-        wait_until_done(self.cast, self.name, self.sent)
+        wait_until_done(self.processes, self.name, self.sent)

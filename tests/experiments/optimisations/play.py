@@ -20,11 +20,11 @@ from tests.bench.s1_events import PARTITIONS, WINDOW_MS, fill
 from tests.experiments.arm import ArmPlay, count_done
 from tests.experiments.optimisations.figures import COUNTED, LOG, Facts
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND, Actor, Plan
-from tests.experiments.pods import PodStack
-from tests.experiments.stack import Role
 from tests.harness.adapters.cluster import label_of
 from tests.harness.adapters.topics import Topics
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.cluster import ClusterStack
+from tests.harness.stack.processes import Role
 
 FILES = tuple(
     f"tests/bench/{name}.py"
@@ -46,7 +46,7 @@ PLACEHOLDER = "here"
 """Spark wants the folder of its event log to be there; on an object store a folder is what has an object in it."""
 
 
-def play(run: Path, plan: Plan, arms: Sequence[str], stack: PodStack, console: Console) -> None:
+def play(run: Path, plan: Plan, arms: Sequence[str], stack: ClusterStack, console: Console) -> None:
     """Fill the topic and play drivers over it, one after the other."""
     bootstrap, topic = stack.endpoints.kafka_bootstrap, stack.pipeline(TOPIC)
     Topics(bootstrap, stack.replication).create({topic: PARTITIONS})
@@ -58,7 +58,7 @@ def play(run: Path, plan: Plan, arms: Sequence[str], stack: PodStack, console: C
 
 
 @dataclass
-class Play(ArmPlay[PodStack]):
+class Play(ArmPlay[ClusterStack]):
     """One driver."""
 
     actor: Actor
@@ -72,21 +72,21 @@ class Play(ArmPlay[PodStack]):
         self._store.answer(Put(f"{folder}/{PLACEHOLDER}", b"-", None))
         if actor.arm is not None:
             self._make_topics(role.settings["pipeline"])
-        self.cast = stack.cast(
+        self.processes = stack.prepare(
             self.directory, self.history, actor.module, [role], files=FILES, chart=self._chart(folder)
         )
-        watch, told = self.cast.watch, "query" if actor.arm is None else "epoch"
-        with self.cast.following():
-            self.cast.start()
+        watch, told = self.processes.watch, "query" if actor.arm is None else "epoch"
+        with self.processes.following():
+            self.processes.start()
             watch.wait_for(
                 f"the first {told}",
                 lambda: any(one["event"] == told for one in watch.seen),
-                stack.driver_s,
+                stack.patience.driver_s,
                 self.dead,
             )
             self.executors.update(self._executors())
             watch.wait_for(f"all of {actor.name}", lambda: self._done(watch.seen), ACTOR_S, self.dead)
-            self.cast.drivers[0].stop()
+            self.processes.drivers[0].stop()
         self._fetch(folder, self.directory.path / LOG)
         if actor.arm is not None:
             lines = counts.values(stack.endpoints.kafka_bootstrap, f"{role.settings['pipeline']}.{COUNTED}")
@@ -134,7 +134,7 @@ class Play(ArmPlay[PodStack]):
     def _chart(self, folder: str) -> dict[str, Any]:
         """Values of the chart: the event log, in a folder of the run's, which is deleted with it."""
         conf = {
-            **self.stack.stage.target.values.get("sparkConf", {}),
+            **self.stack.target.values.get("sparkConf", {}),
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": f"s3a://{self._deployed['s3_bucket']}/{folder}",
@@ -148,14 +148,14 @@ class Play(ArmPlay[PodStack]):
 
     def _executors(self) -> dict[str, str]:
         """Wait for the pods of both executors; address -> name@uid. Raises ClusterTimeoutError."""
-        stage, name = self.stack.stage, self.cast.files[0].stem
-        selector = f"{label_of(stage.run)},sparkoperator.k8s.io/app-name={name},spark-role=executor"
+        stack, name = self.stack, self.processes.files[0].stem
+        selector = f"{label_of(stack.run)},sparkoperator.k8s.io/app-name={name},spark-role=executor"
 
         def running() -> dict[str, str]:
-            pods = [one for one in stage.cluster.pods(selector) if one["status"].get("podIP")]
+            pods = [one for one in stack.cluster.pods(selector) if one["status"].get("podIP")]
             return {one["status"]["podIP"]: f"{one['metadata']['name']}@{one['metadata']['uid']}" for one in pods}
 
-        stage.cluster.wait_for(f"two executors of {name}", lambda: len(running()) > 1, PODS_S, running)
+        stack.cluster.wait_for(f"two executors of {name}", lambda: len(running()) > 1, PODS_S, running)
         return running()
 
     def _make_topics(self, pipeline: str) -> None:
@@ -171,7 +171,7 @@ class Play(ArmPlay[PodStack]):
             names = [name for name in self._store.names(f"{folder}/") if not name.endswith(PLACEHOLDER)]
             return [name for name in names if not name.endswith(".inprogress")]
 
-        self.stack.stage.cluster.wait_for(
+        self.stack.cluster.wait_for(
             f"Spark's event log in {folder}", lambda: bool(whole()), LOG_S, lambda: [*self._store.names(f"{folder}/")]
         )
         to.mkdir()
@@ -183,7 +183,7 @@ class Play(ArmPlay[PodStack]):
     @property
     def _deployed(self) -> Mapping[str, Any]:
         """Settings of the deployed pipeline: addresses as pods reach them."""
-        settings: Mapping[str, Any] = self.stack.stage.target.values["settings"]
+        settings: Mapping[str, Any] = self.stack.target.values["settings"]
         return settings
 
     @property

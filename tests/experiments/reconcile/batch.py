@@ -11,9 +11,10 @@ from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once_jobs.reconcile.deployed import RECONCILED
 from infra.embedded.job import RunError
 from tests.experiments.reconcile.streams import Stream
-from tests.experiments.stack import Role, Stack
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Role
+from tests.harness.stack.stack import Stack
 
 MODULE, BATCH_S = "effectively_once_jobs.reconcile.deployed", 300.0
 
@@ -35,10 +36,10 @@ def reconcile(directory: RunDirectory, stack: Stack, stream: Stream, beside: str
     directory.path.mkdir()
     with History(directory.history_path) as history:
         role = Role(stream.role.settings, {"beside": [beside]}, "batch")
-        cast = stack.cast(directory, history, MODULE, [role], executors=1)
-        watch, (driver,) = cast.watch, cast.drivers
-        with cast.following():
-            cast.start()
+        processes = stack.prepare(directory, history, MODULE, [role], executors=1)
+        watch, (driver,) = processes.watch, processes.drivers
+        with processes.following():
+            processes.start()
             watch.wait_for("the batch run", lambda: objects_put(watch.seen) is not None, BATCH_S, driver.alive)
             driver.stop()
         history.end()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.experiments.embedded import QUICK
 from tests.experiments.experiment import Experiment
 from tests.experiments.reconcile.claims import claims
 from tests.experiments.reconcile.figures import figures
 from tests.experiments.reconcile.page import PAGE, Reconciliation
 from tests.experiments.reconcile.plan import Plan
 from tests.experiments.reconcile.play import play
+from tests.harness.stack.embedded import QUICK
 
 EXPERIMENT = Experiment(
     name="reconcile",

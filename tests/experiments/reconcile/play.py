@@ -16,12 +16,13 @@ from tests.experiments.reconcile.figures import BATCH, DEAD_LETTER
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.experiments.reconcile.streams import JOB, PLAIN, Stream
 from tests.experiments.run_folder import broke_off
-from tests.experiments.stack import Role, Stack
 from tests.harness.act import PARTITIONS
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Role
+from tests.harness.stack.stack import Stack
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers

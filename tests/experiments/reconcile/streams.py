@@ -11,10 +11,11 @@ from typing import Any
 from infra.console import Console
 from tests.experiments.arm import wait_until_done
 from tests.experiments.kills import Gate, Kills, Strike
-from tests.experiments.stack import Cast, Role, Stack
 from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Processes, Role
+from tests.harness.stack.stack import Stack
 
 JOB = "effectively_once_jobs.user_counts"
 PLAIN = "tests.experiments.reconcile.plain_job"
@@ -44,7 +45,7 @@ class Stream:
         role: what its driver is started with.
         strikes: who is killed, and when.
         stack: where it runs.
-        cast: its driver, while it is running.
+        processes: its driver, while it is running.
 
     """
 
@@ -54,7 +55,7 @@ class Stream:
     strikes: Sequence[Strike]
     stack: Stack
     console: Console
-    cast: Cast = field(init=False)
+    processes: Processes = field(init=False)
 
     @property
     def pipeline(self) -> str:
@@ -71,15 +72,15 @@ class Stream:
 
         """
         with History(self.directory.history_path) as history:
-            self.cast = self.stack.cast(
+            self.processes = self.stack.prepare(
                 self.directory, history, self.module, [self.role], files=FILES.get(self.module, ())
             )
-            watch, (drivers,) = self.cast.watch, self.cast.drivers
-            kills = Kills(self.strikes, self.cast, EPOCHS, history=history, say=self.console.say)
-            with self.cast.following():
+            watch, (drivers,) = self.processes.watch, self.processes.drivers
+            kills = Kills(self.strikes, self.processes, EPOCHS, history=history, say=self.console.say)
+            with self.processes.following():
                 try:
-                    self.cast.start()
-                    watch.wait_for("the driver", lambda: bool(watch.seen), self.stack.driver_s, drivers.alive)
+                    self.processes.start()
+                    watch.wait_for("the driver", lambda: bool(watch.seen), self.stack.patience.driver_s, drivers.alive)
                     kills.start()
                     yield
                     kills.ended()
@@ -90,7 +91,7 @@ class Stream:
 
     def wait_until_done(self, records: int) -> None:
         """Wait until it is done with so many records. Raises WaitTimedOutError."""
-        wait_until_done(self.cast, self.pipeline, records)
+        wait_until_done(self.processes, self.pipeline, records)
 
     def forget(self) -> None:
         """Remove what is no evidence."""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.stack import Supervised
 from tests.experiments.strikes import Strikes
 from tests.experiments.two_ways.plan import Part, Strike
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
 from tests.harness.history import History
+from tests.harness.stack.processes import Supervised
 from tests.harness.workload.record import Planned
 
 HELD_S, REPLACED_S, ASK_S = 60.0, 150.0, 0.5

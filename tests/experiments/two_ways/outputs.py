@@ -5,9 +5,9 @@ from __future__ import annotations
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from tests.experiments.stack import Database
 from tests.experiments.two_ways.figures import RESULTS
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.stack import Database
 
 
 class Outputs:

@@ -15,12 +15,13 @@ from infra.console import Console
 from infra.embedded.process import ServerError
 from tests.experiments.arm import DRAIN_S, ArmPlay
 from tests.experiments.pace import pace_out
-from tests.experiments.stack import Role, Stack
 from tests.experiments.two_ways.figures import Facts
 from tests.experiments.two_ways.kills import OperatorKills
 from tests.experiments.two_ways.outputs import Outputs
 from tests.experiments.two_ways.plan import PACED, Arm, Part, Plan
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.processes import Role
+from tests.harness.stack.stack import Stack
 from tests.harness.workload.record import Planned
 
 JOB = "effectively_once_jobs.two_ways"
@@ -115,10 +116,10 @@ class Play(ArmPlay[Stack]):
         return sum(log.stat().st_size for topic in topics for log in data.glob(f"*/{topic}-*/*.log"))
 
     def _part(self, part: Part, records: Iterable[Planned]) -> None:
-        drivers, strikes = self.cast.drivers, self.plan.strikes(self.arm, part)
+        drivers, strikes = self.processes.drivers, self.plan.strikes(self.arm, part)
         runs = {number: drivers[number % len(drivers)] for number in range(self.arm.operators)}
         kills = OperatorKills(
-            part, strikes, runs, self.cast.watch, self.cast.hold, history=self.history, say=self.console.say
+            part, strikes, runs, self.processes.watch, self.processes.hold, history=self.history, say=self.console.say
         )
         kills.start()
         try:

@@ -106,3 +106,14 @@ def values_for(
         "extraFiles": dict(extra_files or {}),
     }
     return {**deployed, **own, **({"module": module} if module else {})}
+
+
+def lay_over(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a chart, some of them changed; of a group the entries that are named."""
+    return {
+        **values,
+        **{
+            name: {**(values.get(name) or {}), **own} if isinstance(own, Mapping) else own
+            for name, own in changes.items()
+        },
+    }

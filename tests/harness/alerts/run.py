@@ -28,10 +28,9 @@ from tests.harness.alerts.table import NOT_RAISED
 from tests.harness.alerts.watcher import Watcher
 from tests.harness.commit import git_state
 from tests.harness.faults.cluster_platform import Platform
-from tests.harness.play.deployed import NotDeployedError, Target
-from tests.harness.play.room import Found
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.stack.deployed import Found, NotDeployedError, Target
 
 if TYPE_CHECKING:
     from rich.console import Console as Out

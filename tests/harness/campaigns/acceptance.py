@@ -14,12 +14,11 @@ from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.lengths import with_lengths
+from tests.harness.play.cluster_acts import SHARDS
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
-from tests.harness.play.deployed import NotDeployedError
-from tests.harness.play.room import Found
-from tests.harness.play.stage import SHARDS
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, plan_of
+from tests.harness.stack.deployed import Found, NotDeployedError
 from tests.harness.stall_sorts import STALL
 from tests.harness.subject import Subject, seeded
 
@@ -86,15 +85,15 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         controls=EVERY if suite.every_control else QUICK,
         arsenal=None
         if beyond is None
-        else lambda stage, drivers, watch: ClusterArsenal(
+        else lambda stack, drivers, watch: ClusterArsenal(
             drivers,
             watch,
-            stage.cluster,
+            stack.cluster,
             beyond,
-            stage.run,
-            leaders=leaders_of(stage, beyond),
+            stack.run,
+            leaders=leaders_of(stack, beyond),
             seed=seed,
-            say=stage.console.say,
+            say=stack.console.say,
         ),
     )
 

@@ -18,6 +18,7 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
+from tests.harness.adapters.rendering import lay_over
 from tests.harness.campaigns.defined import definition_of, file_of, subject_for, without_what_it_lacks
 from tests.harness.campaigns.needed import find_needed
 from tests.harness.campaigns.options import FAULTS, Campaign
@@ -46,16 +47,14 @@ from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, name_of, parse_faults, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
-from tests.harness.play.deployed import USER_COUNTS, NotDeployedError
 from tests.harness.play.planned import planned_faults, show_plan
 from tests.harness.play.result_table import ResultTable
-from tests.harness.play.room import Found
-from tests.harness.play.stage import lay_over
 from tests.harness.portions import sent_by
 from tests.harness.results import Results
 from tests.harness.schedule import Strike
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, PARTITIONS
+from tests.harness.stack.deployed import USER_COUNTS, Found, NotDeployedError
 from tests.harness.stall_sorts import asks_spark
 from tests.harness.subject import Subject
 
@@ -122,24 +121,24 @@ def programme_of(
         planned_faults(seed, strikes, conditions, definition or PACKAGED, early=True),
         named,
         controls=EVERY if controls and definition is None else (),
-        arsenal=lambda stage, drivers, watch: ClusterArsenal(
+        arsenal=lambda stack, drivers, watch: ClusterArsenal(
             drivers,
             watch,
-            stage.cluster,
+            stack.cluster,
             platform,
-            stage.run,
+            stack.run,
             zombie_s,
-            leaders_of(stage, platform, (definition or PACKAGED).shards),
+            leaders_of(stack, platform, (definition or PACKAGED).shards),
             conditions.network_s,
             lags_of(subject, seed),
             PodRequests(drivers) if asks_spark(strikes) else None,
             slow_disks_of(
-                strace, stage.directory.logs / "strace.log", stage.endpoints, table.database if table else None
+                strace, stack.directory.logs / "strace.log", stack.endpoints, table.database if table else None
             )
             if strace
             else None,
             seed=seed,
-            say=stage.console.say,
+            say=stack.console.say,
         ),
         table=table,
         partitions=PARTITIONS,

@@ -28,12 +28,13 @@ from tests.harness.faults.kills import Kills
 from tests.harness.history import History
 from tests.harness.lengths import with_lengths
 from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
-from tests.harness.place import Patience, Place
 from tests.harness.play.cut_links import CutLinks, cut_links
 from tests.harness.play.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
+from tests.harness.stack.embedded import ProcessStack
+from tests.harness.stack.stack import Patience
 from tests.harness.subject import Subject
 
 CLAIM = (
@@ -96,22 +97,28 @@ class Demo:
                 self.console.say,
                 kafka_link=cuts.broker_port,
                 class_archive=self.class_archive,
-            ) as stack,
+            ) as servers,
         ):
-            os.environ.update(stack.endpoints.credentials)
-            tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
+            os.environ.update(servers.endpoints.credentials)
+            tools, bootstrap = self.toolchain, servers.endpoints.kafka_bootstrap
+            stack = ProcessStack(
+                tools, servers.endpoints, None, self.class_archive, directory.path, self.console.say, PATIENCE
+            )
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             # A server that is to be cut off is reached by its link; the harness goes straight to it.
-            kafka, store, _ = cuts.between(bootstrap, stack.kafka.link_port, stack.endpoints.s3_endpoint, None)
+            kafka, store, _ = cuts.between(bootstrap, servers.kafka.link_port, stack.endpoints.s3_endpoint, None)
             reached = replace(stack.endpoints, kafka_bootstrap=kafka, s3_endpoint=store)
             settings = pipeline_settings(reached, self.subject)
-            drivers, arsenal = self._drivers(home, watch, stack, history, cuts)
+            drivers, arsenal = self._drivers(home, watch, servers, history, cuts)
             Act(
                 directory,
                 history,
-                Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE),
+                stack,
                 self.subject,
+                settings=settings,
+                drivers=drivers,
+                watch=watch,
                 console=self.console,
                 stop=self.stop,
                 faults=self.planned,

@@ -52,8 +52,8 @@ def _schemas(pipeline: Pipeline) -> Iterator[tuple[str, SinkSchema]]:
     for each in pipeline.windows:
         values = values_of(pipeline, each)
         results = {"window_start_ms": "integer", **{name: value.shown for name, value in values.items()}}
-        keys = {name: _type(pipeline.given.field(name), nullable=False) for name in keys_of(each)}
-        text = [*keys.values()] == ["text"] and pipeline.given.field(next(iter(keys))).type == pa.string()
+        keys = {name: _type(pipeline.row_schema.field(name), nullable=False) for name in keys_of(each)}
+        text = [*keys.values()] == ["text"] and pipeline.row_schema.field(next(iter(keys))).type == pa.string()
         order = ("window_start_ms", *keys) if text else ("window_start_ms",)
         found = _schema(each.to, {**keys, **results}, tuple(keys) if text else (), order)
         if not text and found.kind == "kafka":
@@ -106,7 +106,7 @@ def values_of(pipeline: Pipeline, each: Windowed) -> dict[str, Value]:
 
 def type_name(pipeline: Pipeline, column: str) -> str:
     """Arrow's name of a column's type, as runs are recorded with it."""
-    return _type_name(pipeline.given.field(column).type)
+    return _type_name(pipeline.row_schema.field(column).type)
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -21,14 +21,16 @@ from tests.harness.evidence import PlannedControl
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.manifest import code_of, manifest_of, planned_controls
-from tests.harness.play.deployed import Target
+from tests.harness.play.cluster_acts import BASELINE_PREFIX, MAIN_PREFIX, PATIENCE, SHARDS, ClusterActs
 from tests.harness.play.recorded import run_recorded
-from tests.harness.play.room import Found, make_room
-from tests.harness.play.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, Stage, names
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE
+from tests.harness.stack.cluster import BASELINE, ClusterStack
+from tests.harness.stack.deployed import Found, Target
+from tests.harness.stack.names import names
+from tests.harness.stack.pods import on_cluster
 from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Programme:
         named: settings that no verdict depends on, for the manifest.
         baseline: what a run without fault sends, which comes first; None: there is none.
         controls: the negative controls that are played after it.
-        arsenal: makes the faults of a stage's pipeline; None where they are of executors alone.
+        arsenal: makes the faults of the main pipeline, on its stack; None where they are of executors alone.
         table: what the pipeline writes to beside its other sinks; None: nothing.
         partitions: of the main pipeline's input topic.
         changes: values of its chart, laid over those of the deployed one.
@@ -63,7 +65,7 @@ class Programme:
     named: dict[str, str]
     baseline: Subject | None = None
     controls: Sequence[NegativeControl] = QUICK
-    arsenal: Callable[[Stage, SupervisedPods, Watch], Arsenal] | None = None
+    arsenal: Callable[[ClusterStack, SupervisedPods, Watch], Arsenal] | None = None
     table: ResultTable | None = None
     partitions: int = PARTITIONS
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -108,28 +110,28 @@ class ClusterRun:
 
     def _play(self, directory: RunDirectory) -> None:
         programme, arsenal = self.programme, self.programme.arsenal
-        with make_room(
+        with on_cluster(
             self.found,
             self.target,
-            self.seed,
             self.console,
             directory,
             checkout=self.checkout,
-            stop=self.stop,
-            table=programme.table,
-        ) as stage:
+            lent=programme.table.lent if programme.table is not None else None,
+            patience=PATIENCE,
+        ) as stack:
+            acts = ClusterActs(stack, self.seed, self.stop, programme.table)
             if programme.baseline is not None:
-                stage.baseline(programme.baseline, self._baseline(directory.path.name, programme.baseline))
-            stage.main(
+                acts.baseline(programme.baseline, self._baseline(directory.path.name, programme.baseline))
+            acts.main(
                 programme.subject,
                 programme.planned,
-                (lambda drivers, watch: arsenal(stage, drivers, watch)) if arsenal else None,
+                (lambda drivers, watch: arsenal(stack, drivers, watch)) if arsenal else None,
                 partitions=programme.partitions,
                 changes=programme.changes,
                 definition=programme.definition,
             )
             if programme.controls:
-                stage.controls(programme.controls)
+                acts.controls(programme.controls)
 
     def _manifest(self, name: str) -> dict[str, Any]:
         programme = self.programme
@@ -174,10 +176,10 @@ class ClusterRun:
         )
 
 
-def leaders_of(stage: Stage, platform: Platform, shards: int = SHARDS) -> Leaders | None:
+def leaders_of(stack: ClusterStack, platform: Platform, shards: int = SHARDS) -> Leaders | None:
     """Which brokers lead the partitions of a run's pipeline; None where there is one broker, or none of ours."""
     if platform.brokers < 2:
         return None
-    pipeline, topic = names(stage.directory.path.name, MAIN_PREFIX)
-    bootstrap, tools = stage.endpoints.kafka_bootstrap, stage.tools
+    pipeline, topic = names(stack.directory.path.name, MAIN_PREFIX)
+    bootstrap, tools = stack.endpoints.kafka_bootstrap, stack.tools
     return Leaders(bootstrap, pipeline, topic, shards, partial(reorder, tools.java, tools.classpath, bootstrap))

@@ -38,7 +38,6 @@ from tests.harness.faults.slow_disk_arsenal import slow_disks_of
 from tests.harness.history import History
 from tests.harness.manifest import manifest_of, planned_controls
 from tests.harness.mixture import name_of
-from tests.harness.place import Patience, Place
 from tests.harness.play.cut_links import CutLinks, cut_links
 from tests.harness.play.inquired import inquiry_of
 from tests.harness.play.planned import planned_faults
@@ -48,11 +47,10 @@ from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
+from tests.harness.stack.embedded import ProcessStack
+from tests.harness.stack.servers import linked, result_store
 from tests.harness.stall_sorts import asks_spark
 from tests.harness.subject import Subject
-from tests.harness.surroundings import linked, result_store
-
-PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 
 
 @dataclass
@@ -121,14 +119,17 @@ class EmbeddedRun:
                 self.console.say,
                 kafka_link=cuts.broker_port,
                 class_archive=self.class_archive,
-            ) as stack,
-            linked(stack) as link,
+            ) as servers,
+            linked(servers) as link,
             result_store(directory, self.database) as database,
         ):
             hold = Hold(directory.path / "work" / "points")
             os.environ.update(hold.env)
-            os.environ.update(stack.endpoints.credentials)
-            tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
+            os.environ.update(servers.endpoints.credentials)
+            tools, bootstrap = self.toolchain, servers.endpoints.kafka_bootstrap
+            stack = ProcessStack(
+                tools, servers.endpoints, database, self.class_archive, directory.path, self.console.say
+            )
             home = self._home(directory, stack.endpoints)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             if self.subject.gateways:
@@ -138,20 +139,23 @@ class EmbeddedRun:
             drivers = self._drivers(with_clock(home, clock), watch, history, asked=requests is not None)
             if self.conditions.repair:
                 drivers.way_out = self._way_out(home, drivers, directory).take
-            settings = self._settings(stack, cuts, link, database)
+            settings = self._settings(servers, cuts, link, database)
             act = Act(
                 directory,
                 history,
-                Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE),
+                stack,
                 self.subject,
+                settings=settings,
+                drivers=drivers,
+                watch=watch,
                 console=self.console,
                 stop=self.stop,
                 faults=planned,
                 arsenal=EmbeddedArsenal(
                     drivers,
                     watch,
-                    stack.kafka,
-                    stack.object_store,
+                    servers.kafka,
+                    servers.object_store,
                     link,
                     hold,
                     bootstrap,

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import effectively_once
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.access import CHECKOUT
-from infra.embedded.stack import Endpoints
-from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.driver_metrics import read_metric_at
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tunnel import Far, Tunnel
 from tests.harness.inquiry import Inquiry
 from tests.harness.play.inquired import make_command, make_inquiry
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.cluster import ClusterStack
 
 METRICS_PORT = 9404
 """Of the chart, where a pipeline's values name no other."""
@@ -26,33 +24,21 @@ FILES = "asked-files"
 """Folder of the files that the pods have beside the wheel, as the job may be one of them."""
 
 
-class Deployment(Protocol):
-    """Where pods and servers of a run are (tests.harness.play.stage.Stage)."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """The namespace of its pods."""
-
-    @property
-    def endpoints(self) -> Endpoints:
-        """How this process reaches its servers."""
-
-
 @contextmanager
 def inquiry_in_pods(
-    stage: Deployment, directory: RunDirectory, settings: PipelineSettings, drivers: SupervisedPods | None
+    stack: ClusterStack, directory: RunDirectory, settings: PipelineSettings, drivers: SupervisedPods | None
 ) -> Iterator[Inquiry]:
     """Who asks the pipeline of a run in pods: the command on this machine, the metric through the API server.
 
     In a driver's pod the command would take memory that the driver was given.
 
     Args:
-        stage: of the run.
+        stack: of the run.
         directory: of the run.
         settings: of its pipeline, as its pods have them.
         drivers: whose metrics are read, and whose pods' files the command finds; None: nobody's.
     """
-    endpoints = stage.endpoints
+    endpoints = stack.endpoints
     reached = {"s3_endpoint": endpoints.s3_endpoint, "kafka_bootstrap": endpoints.kafka_bootstrap}
     work = directory.path.absolute() / "work"
     work.mkdir(parents=True, exist_ok=True)
@@ -63,7 +49,7 @@ def inquiry_in_pods(
     def dial() -> Far:
         if drivers is None:
             raise ConnectionRefusedError("no driver of this run is supervised")
-        return stage.cluster.dial(drivers.running().name, int(drivers.values.get("metricsPort") or METRICS_PORT))
+        return stack.cluster.dial(drivers.running().name, int(drivers.values.get("metricsPort") or METRICS_PORT))
 
     tunnel = Tunnel(dial)
     tunnel.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,9 +55,7 @@ def run_recorded(
         broke_off = f"{type(error).__name__}: {error}"
         with History(directory.history_path) as history:
             history.record("phase", phase="broken off")
-        trace = directory.logs / "error.txt"
-        trace.parent.mkdir(exist_ok=True)
-        trace.write_text(traceback.format_exc())
+        trace = directory.keep_trace()
         console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(checkout)}")
     with console.step("judge"):
         binding.bind(path)

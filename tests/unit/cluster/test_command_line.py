@@ -27,8 +27,8 @@ from tests.experiments import command as experiments
 from tests.experiments.two_ways import plan as two_ways
 from tests.harness.campaigns import cluster, embedded
 from tests.harness.campaigns.options import Campaign
-from tests.harness.play.room import Found
 from tests.harness.soak import __main__ as soak
+from tests.harness.stack.deployed import Found
 from tests.mutants import run as mutants
 from tests.tampered import run as tampered
 from tests.unit.command import call
@@ -88,7 +88,7 @@ INTERNAL = {
     "tests/harness/adapters/transactions.py ToolFailedError": MISSED,
     "tests/harness/definition/declared.py NotJudgedError": "of a process of its own, whose last words are a RunError",
     "tests/harness/pack/template.py UnfitError": "a line is packed as it is",
-    "tests/harness/payments/book.py RefusedError": "an answer of the payment service",
+    "tests/experiments/card_ledger/payments/book.py RefusedError": "an answer of the payment service",
     "tests/harness/play/way_out.py NoWayOutError": BROKEN_OFF,
     "tests/harness/workload/errors.py SendStalled": BROKEN_OFF,
 }

@@ -53,7 +53,7 @@ def test_packages_are_installed_only_by_root_with_apt_and_unless_refused(
 
 
 @pytest.fixture
-def found(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+def command_line(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
     """The command line of an engine is installed here."""
     monkeypatch.setattr(engine, "_docker", lambda: docker.path)
     return docker
@@ -63,29 +63,31 @@ def test_without_dockers_command_line_there_is_no_engine() -> None:
     assert running() is None
 
 
-def test_the_machines_engine_is_used_when_it_answers(found: FakeDocker) -> None:
-    found.answers({"version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, None)
+def test_the_machines_engine_is_used_when_it_answers(command_line: FakeDocker) -> None:
+    command_line.answers({"version*": "echo 29.0.1"})
+    assert running() == Engine(command_line.path, None)
 
 
-def test_an_engine_that_does_not_answer_is_none(found: FakeDocker) -> None:
-    found.answers({"version*": "echo 'Cannot connect to the Docker daemon' >&2; exit 1"})
+def test_an_engine_that_does_not_answer_is_none(command_line: FakeDocker) -> None:
+    command_line.answers({"version*": "echo 'Cannot connect to the Docker daemon' >&2; exit 1"})
     assert running() is None
 
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_our_own_engine_comes_before_the_machines_where_it_answers_on_its_socket(
-    found: FakeDocker, *, answers: bool
+    command_line: FakeDocker, *, answers: bool
 ) -> None:
     engine.RUN.mkdir()
     (engine.RUN / "docker.sock").touch()
-    found.answers({"--host*version*": "echo 20.10.24" if answers else "exit 1", "version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, f"unix://{engine.RUN / 'docker.sock'}" if answers else None)
+    command_line.answers({"--host*version*": "echo 20.10.24" if answers else "exit 1", "version*": "echo 29.0.1"})
+    assert running() == Engine(command_line.path, f"unix://{engine.RUN / 'docker.sock'}" if answers else None)
 
 
 @pytest.mark.parametrize(("version", "suits"), [("20.10.0", True), ("20.9.9", False), ("19.03.15", False)])
-def test_an_engine_that_is_too_old_is_refused_with_both_versions(version: str, suits: bool, found: FakeDocker) -> None:
-    found.answers({"version*": f"echo {version}"})
+def test_an_engine_that_is_too_old_is_refused_with_both_versions(
+    version: str, suits: bool, command_line: FakeDocker
+) -> None:
+    command_line.answers({"version*": f"echo {version}"})
     if suits:
         assert running() is not None
     else:
@@ -95,12 +97,12 @@ def test_an_engine_that_is_too_old_is_refused_with_both_versions(version: str, s
 
 
 def test_a_running_engine_is_returned_and_nothing_is_installed_or_started(
-    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
+    command_line: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found.answers({"version*": "echo 29.0.1"})
+    command_line.answers({"version*": "echo 29.0.1"})
     monkeypatch.setattr(engine, "install_packages", lambda *_: pytest.fail("installed"))
     monkeypatch.setattr(engine, "_start", lambda *_: pytest.fail("started"))
-    assert ensure(state, console, {}) == Engine(found.path, None)
+    assert ensure(state, console, {}) == Engine(command_line.path, None)
 
 
 def test_without_an_engine_and_with_installing_refused_it_says_so_and_installs_nothing(
@@ -112,9 +114,9 @@ def test_without_an_engine_and_with_installing_refused_it_says_so_and_installs_n
 
 
 def test_a_daemon_that_only_root_may_start_is_not_started_by_a_user(
-    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command_line: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found.answers({"version*": "exit 1"})
+    command_line.answers({"version*": "exit 1"})
     program(tmp_path / "system", "dockerd", "exit 1")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(EngineError, match="join the group docker"):
@@ -122,18 +124,18 @@ def test_a_daemon_that_only_root_may_start_is_not_started_by_a_user(
 
 
 def test_after_installing_an_engine_that_the_package_started_is_used(
-    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
+    command_line: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found.answers({"version*": "exit 1"})
+    command_line.answers({"version*": "exit 1"})
     asked: list[tuple[str, ...]] = []
 
     def install(packages: tuple[str, ...], *_: object) -> None:
         asked.append(packages)
-        found.answers({"version*": "echo 20.10.24"})
+        command_line.answers({"version*": "echo 20.10.24"})
 
     monkeypatch.setattr(engine, "install_packages", install)
     monkeypatch.setattr(engine, "why_not_install", lambda *_, **__: None)
-    assert ensure(state, console, {}) == Engine(found.path, None)
+    assert ensure(state, console, {}) == Engine(command_line.path, None)
     assert asked == [engine.PACKAGES]
 
 
@@ -151,14 +153,14 @@ def undone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def test_a_daemon_that_dies_at_once_is_reported_with_its_last_words_and_undone(
     *,
-    found: FakeDocker,
+    command_line: FakeDocker,
     state: StateDirectory,
     console: Console,
     undone: list[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    found.answers({"*version*": "exit 1"})
+    command_line.answers({"*version*": "exit 1"})
     daemon = program(tmp_path / "system", "dockerd", "echo 'failed to mount overlay' >&2; exit 1")
     monkeypatch.setattr(engine, "_dockerd", lambda *_: [str(daemon)])
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -20,7 +20,7 @@ from infra.cluster.state import StateDirectory
 from infra.command_line import run
 from infra.console import Console
 from infra.toolchain.prepare import Toolchain
-from tests.harness.play.room import Found
+from tests.harness.stack.deployed import Found
 
 ROOT = Path(__file__).resolve().parents[3]
 # Holds the lock with a child that outlives it, as an engine does.

@@ -131,7 +131,7 @@ WANTED = rules(PEER, (INPUT, OUTPUT), MARK)
 BOTH = pytest.mark.parametrize("number", [POD, NODE], ids=["of a pod", "of a node"])
 
 
-def found(world: World, number: int) -> Netns:
+def find_netns(world: World, number: int) -> Netns:
     return world.network.of("n", "c-pod") if number == POD else world.network.of_node("n")
 
 
@@ -174,7 +174,7 @@ def test_who_has_the_nodes_network_or_another_process_by_now_is_not_cut_off(
 
 @BOTH
 def test_rules_are_made_in_the_namespace_that_is_meant_counted_and_removed(world: World, number: int) -> None:
-    netns = found(world, number)
+    netns = find_netns(world, number)
     world.network.drop(netns, WANTED, MARK, 600)
     for chain, option in ((INPUT, "-s"), (OUTPUT, "-d")):
         last_first = [f"0 0 {option} {one.ip} -m comment --comment {MARK} -j DROP" for one in PEER[::-1]]
@@ -255,7 +255,7 @@ def test_a_rule_that_is_refused_is_an_error_that_says_why(world: World) -> None:
 @BOTH
 def test_the_node_removes_what_nobody_does(world: World, number: int) -> None:
     (world.state / "later").touch()
-    world.network.drop(found(world, number), WANTED, MARK, 0.5)
+    world.network.drop(find_netns(world, number), WANTED, MARK, 0.5)
     assert len(world.chain(number, INPUT)) == len(PEER)
     soon("the rules to be gone", lambda: not world.chain(number, INPUT) and not world.chain(number, OUTPUT))
 

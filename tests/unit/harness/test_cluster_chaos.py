@@ -19,6 +19,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
+from tests.harness.adapters.rendering import lay_over
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.campaigns import chaos
@@ -44,14 +45,14 @@ from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, LEADERS, RESULT_STORE
+from tests.harness.play.cluster_acts import SHARDS
 from tests.harness.play.cluster_run import Programme, leaders_of
-from tests.harness.play.deployed import NotDeployedError
 from tests.harness.play.planned import describe
-from tests.harness.play.room import Found
-from tests.harness.play.stage import SHARDS, BrokerTools, Stage, lay_over
 from tests.harness.portions import sent_by
 from tests.harness.schedule import DECLARED, EARLY_STEPS, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.stack.cluster import ClusterStack
+from tests.harness.stack.deployed import BrokerTools, Found, NotDeployedError
 from tests.harness.stall_sorts import REQUESTS
 
 SEEDS = st.integers(0, 2**40)
@@ -94,8 +95,8 @@ def programme(seed: int, strikes: Sequence[Strike], on: Platform | None = None, 
 def arsenal_of(made: Programme) -> ClusterArsenal:
     """What a programme strikes with."""
     assert made.arsenal is not None
-    stage = type("S", (), {"cluster": None, "run": "r-3", "console": type("C", (), {"say": print})})
-    place = made.arsenal(cast("Stage", stage), cast("SupervisedPods", NONE), cast("Watch", NONE))
+    stack = type("S", (), {"cluster": None, "run": "r-3", "console": type("C", (), {"say": print})})
+    place = made.arsenal(cast("ClusterStack", stack), cast("SupervisedPods", NONE), cast("Watch", NONE))
     assert isinstance(place, ClusterArsenal)
     return place
 
@@ -219,13 +220,13 @@ def test_leaders_are_asked_for_only_where_there_are_several_brokers_of_ours(tmp_
     tools = BrokerTools(Path("java"), Path("jars"))
     directory = type("R", (), {"path": tmp_path / "20261122-101112-7"})
     endpoints = type("E", (), {"kafka_bootstrap": "b:1,b:2,b:3"})
-    stage = cast("Stage", type("S", (), {"tools": tools, "directory": directory, "endpoints": endpoints}))
-    found = leaders_of(stage, platform(None))
+    stack = cast("ClusterStack", type("S", (), {"tools": tools, "directory": directory, "endpoints": endpoints}))
+    found = leaders_of(stack, platform(None))
     assert found is not None
     assert (found.pipeline, found.topic) == ("uc_202611221011127", "events_uc_202611221011127")
     assert (found.bootstrap, found.shards) == ("b:1,b:2,b:3", SHARDS)
-    assert leaders_of(stage, platform(None, brokers=1)) is None
-    assert leaders_of(stage, Platform({}, None)) is None
+    assert leaders_of(stack, platform(None, brokers=1)) is None
+    assert leaders_of(stack, Platform({}, None)) is None
 
 
 @given(seed=SEEDS, count=st.integers(1, 30))

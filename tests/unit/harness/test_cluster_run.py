@@ -16,26 +16,39 @@ from tests.harness.campaigns.acceptance import programme_of
 from tests.harness.campaigns.suites import SUITES, suite_named
 from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.evidence import Manifest
-from tests.harness.play import room
+from tests.harness.play import cluster_run
+from tests.harness.play.cluster_acts import CONTROL_SCRIPT, SHARDS
 from tests.harness.play.cluster_run import ClusterRun, Programme
-from tests.harness.play.deployed import Target
-from tests.harness.play.stage import CONTROL_SCRIPT, SHARDS, BrokerTools
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan_of
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.stack import pods
+from tests.harness.stack.deployed import BrokerTools, Found, Target
 
 NAME = "20261122-050000-7"
 
 
-class FakeStage:
+class FakeStack:
+    """Remembers that it was tidied up."""
+
+    run = "r-7"
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def tidy(self) -> None:
+        FakeActs.done.append("tidy")
+
+
+class FakeActs:
     """Remembers what was played; fails at the part of its name."""
 
     done: list[Any] = []  # noqa: RUF012 - emptied by the fixture
     fails_at = ""
 
-    def __init__(self, *_: Any, table: Any = None, **__: Any) -> None:
+    def __init__(self, stack: FakeStack, seed: int, stop: Any, table: Any) -> None:
+        assert (stack.run, seed) == ("r-7", 7)
         self.table = table
-        self.run, self.cluster, self.console = "r-7", "the cluster", None
 
     def _do(self, part: str) -> None:
         self.done.append(part)
@@ -56,31 +69,29 @@ class FakeStage:
         assert controls
         self._do("controls")
 
-    def tidy(self) -> None:
-        self._do("tidy")
-
 
 class FakeTenancy:
     """Room for a run."""
 
     def __init__(self, *_: Any) -> None:
-        FakeStage.done.append("room")
+        FakeActs.done.append("room")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        FakeStage.done.append("given back")
+        FakeActs.done.append("given back")
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
-    monkeypatch.setattr(FakeStage, "done", [])
-    monkeypatch.setattr(FakeStage, "fails_at", "")
+    monkeypatch.setattr(FakeActs, "done", [])
+    monkeypatch.setattr(FakeActs, "fails_at", "")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
-    for name, fake in (("Stage", FakeStage), ("Tenancy", FakeTenancy), ("Cluster", lambda *_: "the cluster")):
-        monkeypatch.setattr(room, name, fake)
+    for name, fake in (("ClusterStack", FakeStack), ("Tenancy", FakeTenancy), ("Cluster", lambda *_: "the cluster")):
+        monkeypatch.setattr(pods, name, fake)
+    monkeypatch.setattr(cluster_run, "ClusterActs", FakeActs)
 
     class Deployed:
         kubeconfig, context = tmp_path, None
@@ -90,7 +101,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
 
     return ClusterRun(
         tmp_path,
-        room.Found(cast("Any", Deployed()), BrokerTools(tmp_path, tmp_path), tmp_path),
+        Found(cast("Any", Deployed()), BrokerTools(tmp_path, tmp_path), tmp_path),
         Target("pipelines", {}),
         programme_of(suite_named("smoke"), 7),
         7,
@@ -100,7 +111,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
 
 def play(run: ClusterRun) -> list[Any]:
     run._play(RunDirectory(run.checkout / NAME))
-    return FakeStage.done
+    return FakeActs.done
 
 
 def changed(run: ClusterRun, **fields: Any) -> ClusterRun:
@@ -114,11 +125,11 @@ def changed(run: ClusterRun, **fields: Any) -> ClusterRun:
         (lambda _: {}, [None, "main", "controls"]),
         (lambda run: {"baseline": run.programme.subject, "controls": ()}, ["baseline", None, "main"]),
         (
-            lambda _: {"arsenal": lambda stage, drivers, watch: (stage.run, drivers, watch), "controls": ()},
+            lambda _: {"arsenal": lambda stack, drivers, watch: (stack.run, drivers, watch), "controls": ()},
             [("r-7", "drivers", "watch"), "main"],
         ),
     ],
-    ids=["a suite", "a baseline, and no controls", "an arsenal for the stage's pipeline"],
+    ids=["a suite", "a baseline, and no controls", "an arsenal on the stack"],
 )
 def test_what_a_programme_says_is_done_in_order(
     run: ClusterRun, fields: Callable[[ClusterRun], dict[str, Any]], played: list[Any]
@@ -135,10 +146,10 @@ def test_the_controls_take_their_job_along() -> None:
 def test_a_run_that_fails_is_tidied_up_and_gives_its_room_back(
     run: ClusterRun, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FakeStage, "fails_at", part)
+    monkeypatch.setattr(FakeActs, "fails_at", part)
     with pytest.raises(RuntimeError, match=part):
         play(run)
-    assert FakeStage.done[-2:] == ["tidy", "given back"]
+    assert FakeActs.done[-2:] == ["tidy", "given back"]
 
 
 class FakeTable:
@@ -149,24 +160,24 @@ class FakeTable:
     @contextmanager
     def lent(self, cluster: Any, run: str) -> Iterator[None]:
         assert (cluster, run) == ("the cluster", "r-7")
-        FakeStage.done.append("lent")
+        FakeActs.done.append("lent")
         try:
             yield
         finally:
-            FakeStage.done.append("dropped")
+            FakeActs.done.append("dropped")
 
 
 @pytest.mark.parametrize("part", ["main", ""])
 def test_a_table_is_there_for_the_run_alone_and_after_its_pipelines(
     run: ClusterRun, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FakeStage, "fails_at", part)
+    monkeypatch.setattr(FakeActs, "fails_at", part)
     table = FakeTable()
     changed(run, table=table, controls=())
     with pytest.raises(RuntimeError, match=part) if part else nullcontext():
         play(run)
     assert table.begun
-    assert FakeStage.done == ["room", "lent", None, "main", "tidy", "dropped", "given back"]
+    assert FakeActs.done == ["room", "lent", None, "main", "tidy", "dropped", "given back"]
 
 
 @pytest.mark.parametrize("table", [None, FakeTable()])

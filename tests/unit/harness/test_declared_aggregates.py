@@ -103,7 +103,7 @@ def test_what_the_product_shows_is_what_the_judge_says_is_due(by: Any, data: st.
     values = made.accumulators(each)
     kept = state.partial(table, each.keys, values, Windows(100, 0))
     final, impossible = state.final_of(kept, values)
-    rows = each.rows(final, made.given)
+    rows = each.rows(final, made.row_schema)
     to, _ = made.sinks["results"]
     assert isinstance(to, ToKafka)
     shown = [orjson.loads(value) for _, value in messages(to, rows, 1)]

@@ -64,16 +64,16 @@ EPOCHS = [
 
 
 @pytest.fixture
-def found() -> Replayed:
+def outcome() -> Replayed:
     return replay(DECLARED, RECORDS, EPOCHS)
 
 
-def rows(found: Replayed, sink: str) -> dict[Any, tuple[dict[str, Any], int]]:
-    return {key: (dict(due.row), due.epoch) for key, due in found.due[sink].items()}
+def rows(outcome: Replayed, sink: str) -> dict[Any, tuple[dict[str, Any], int]]:
+    return {key: (dict(due.row), due.epoch) for key, due in outcome.due[sink].items()}
 
 
-def test_of_copies_the_first_is_accepted(found: Replayed) -> None:
-    assert rows(found, "accepted") == {
+def test_of_copies_the_first_is_accepted(outcome: Replayed) -> None:
+    assert rows(outcome, "accepted") == {
         ("t", 0, 0): ({"id": "1", "key": "a", "amount": 5}, 0),
         ("t", 0, 2): ({"id": "2", "key": "b", "amount": 1}, 0),
         ("t", 0, 4): ({"id": "3", "key": "a", "amount": 1}, 1),
@@ -83,32 +83,32 @@ def test_of_copies_the_first_is_accepted(found: Replayed) -> None:
     }
 
 
-def test_refused_and_late_records_are_dead_letters_with_their_reason(found: Replayed) -> None:
-    assert rows(found, "dead_letter") == {
+def test_refused_and_late_records_are_dead_letters_with_their_reason(outcome: Replayed) -> None:
+    assert rows(outcome, "dead_letter") == {
         ("t", 0, 3): ({"reason": "malformed", "id": None, "value": "record 3"}, 0),
         ("t", 0, 7): ({"reason": "late", "id": "6", "value": "record 7"}, 3),
     }
 
 
-def test_a_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it(found: Replayed) -> None:
+def test_a_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it(outcome: Replayed) -> None:
     start = {"window_start_ms": 0}
-    assert rows(found, "per_minute") == {
+    assert rows(outcome, "per_minute") == {
         ("a", 0): ({"key": "a", **start, "count": 2, "amount": 7, "least": 2}, 3),
         ("b", 0): ({"key": "b", **start, "count": 1, "amount": 1, "least": 1}, 3),
     }
-    assert rows(found, "totals") == {("", 0): ({**start, "count": 3, "amount": 8}, 3)}
-    assert found.open_windows == 2
+    assert rows(outcome, "totals") == {("", 0): ({**start, "count": 3, "amount": 8}, 3)}
+    assert outcome.open_windows == 2
 
 
-def test_numbers_and_watermarks_are_those_of_what_was_accepted(found: Replayed) -> None:
-    assert [(one.in_, one.accepted, one.duplicate, one.late, one.malformed) for one in found.numbers] == [
+def test_numbers_and_watermarks_are_those_of_what_was_accepted(outcome: Replayed) -> None:
+    assert [(one.in_, one.accepted, one.duplicate, one.late, one.malformed) for one in outcome.numbers] == [
         (4, 2, 1, 0, 1),
         (1, 1, 0, 0, 0),
         (2, 2, 0, 0, 0),
         (2, 1, 0, 1, 0),
     ]
-    assert [one.watermark_ms for one in found.numbers] == [None, 20_000, 90_000, 2 * MINUTE]
-    assert [one.max_event_time_ms for one in found.numbers] == [20_000, 90_000, 2 * MINUTE, 2 * MINUTE + 1]
+    assert [one.watermark_ms for one in outcome.numbers] == [None, 20_000, 90_000, 2 * MINUTE]
+    assert [one.max_event_time_ms for one in outcome.numbers] == [20_000, 90_000, 2 * MINUTE, 2 * MINUTE + 1]
 
 
 def test_what_no_epoch_read_and_what_two_read_is_named() -> None:

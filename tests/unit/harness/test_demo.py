@@ -32,10 +32,10 @@ from tests.harness.faults.arsenal import ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, name_of, steps_of
-from tests.harness.place import Place
 from tests.harness.play.cut_links import CutLinks, cut_links
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import DECLARED, Strike, plan
+from tests.harness.stack.stack import Stack
 from tests.harness.stall_sorts import SHORT_S, STALL
 from tests.harness.subject import Subject, seeded
 from tests.unit.harness.sleepers import Server, soon
@@ -184,8 +184,9 @@ def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
         there = {"endpoints": endpoints, "kafka": SimpleNamespace(link_port=3), "object_store": None}
         return nullcontext(SimpleNamespace(**there))
 
-    def act(_: object, __: object, place: Place, *___: object, arsenal: Kills, **____: object) -> Any:
-        seen["place"], seen["links"] = place, {one: link.target for one, link in arsenal.cuts.items()}
+    def act(_: object, __: object, stack: Stack, *___: object, arsenal: Kills, **told: object) -> Any:
+        seen["stack"], seen["settings"] = stack, told["settings"]
+        seen["links"] = {one: link.target for one, link in arsenal.cuts.items()}
         seen["ports"] = [link.port for link in arsenal.cuts.values()]
         return SimpleNamespace(go=lambda: None)
 
@@ -196,13 +197,13 @@ def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
     monkeypatch.setattr("tests.harness.campaigns.demo.Act", act)
     directory = RunDirectory(tmp_path)
     demo(seed)._play(directory)
-    place, ports = seen["place"], seen["ports"]
-    assert place.endpoints == endpoints
+    settings, ports = seen["settings"], seen["ports"]
+    assert seen["stack"].endpoints == endpoints
     behind = {"broker-cut": {TO_BROKER.target: ("127.0.0.1", 3)}, "store-cut": {TO_STORE.target: ("127.0.0.1", 2)}}
     assert seen["links"] == behind.get(name, {})
     kafka = f"127.0.0.1:{ports[0]}" if name == "broker-cut" else endpoints.kafka_bootstrap
     store = f"http://127.0.0.1:{ports[0]}" if name == "store-cut" else endpoints.s3_endpoint
-    assert (place.settings.kafka_bootstrap, place.settings.s3_endpoint) == (kafka, store)
+    assert (settings.kafka_bootstrap, settings.s3_endpoint) == (kafka, store)
     assert seen["kafka_link"] == (ports[0] if name == "broker-cut" else None)
 
 

@@ -45,7 +45,7 @@ def accepted() -> list[Message]:
         }
         for offset, id_ in enumerate(ids)
     ]
-    return messages(_to("accepted"), pa.Table.from_pylist(rows, pipeline.given), EPOCH)
+    return messages(_to("accepted"), pa.Table.from_pylist(rows, pipeline.row_schema), EPOCH)
 
 
 def counts() -> list[Message]:

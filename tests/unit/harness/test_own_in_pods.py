@@ -26,14 +26,14 @@ from tests.harness.definition.asked import Definition
 from tests.harness.definition.in_pods import MOST_BYTES, files_of, values_of
 from tests.harness.evidence import Manifest
 from tests.harness.faults.cluster_platform import Platform
+from tests.harness.play.cluster_acts import ClusterActs
 from tests.harness.play.cluster_run import ClusterRun, Programme
-from tests.harness.play.deployed import NotDeployedError, Target
-from tests.harness.play.room import Found
-from tests.harness.play.stage import BrokerTools, Stage
 from tests.harness.portions import rows_of
 from tests.harness.report.page import _command
 from tests.harness.results import OWN_PIPELINE
 from tests.harness.run_directory import RunDirectory
+from tests.harness.stack.cluster import ClusterStack
+from tests.harness.stack.deployed import BrokerTools, Found, NotDeployedError, Target
 from tests.harness.subject import Subject
 
 NONE: Any = None
@@ -176,12 +176,13 @@ def test_its_manifest_names_its_sinks_its_code_and_where_it_was_struck(tmp_path:
     assert _command({**document["settings"], "on": None}) == "make chaos"
 
 
-def stage(tmp_path: Path) -> Stage:
+def acts(tmp_path: Path) -> ClusterActs:
     """Where it would be played."""
     endpoints = Endpoints("k:1", "http://m:1", "a", "b", "bucket")
     directory = RunDirectory(tmp_path / NAME)
     directory.observed.mkdir(parents=True)
-    return Stage(directory, endpoints, NONE, NONE, NONE, BrokerTools(tmp_path, tmp_path), 7, console=NONE, stop=NONE)
+    stack = ClusterStack(directory, endpoints, NONE, NONE, NONE, BrokerTools(tmp_path, tmp_path), NONE)
+    return ClusterActs(stack, 7, NONE)
 
 
 class FakeTable:
@@ -203,9 +204,10 @@ SETTINGS = PipelineSettings.model_validate({**DEPLOYED["settings"], "pipeline": 
 @pytest.mark.parametrize("tables", [{}, {"tables": ["clicks"]}, {"lake": ["clicks"]}])
 def test_its_tables_are_made_by_the_charts_job_and_only_where_it_has_some(tmp_path: Path, tables: Any) -> None:
     done: list[str] = []
-    own, place = definition(tmp_path, **tables), stage(tmp_path)
+    own, played = definition(tmp_path, **tables), acts(tmp_path)
+    directory = played.stack.directory
     table: Any = FakeTable(done) if tables else None
-    outputs = place._outputs(place.directory, SETTINGS, table, own, lambda: done.append("create"))
+    outputs = played._outputs(directory, SETTINGS, table, own, lambda: done.append("create"))
     assert done == []
     outputs.make(tmp_path)
     assert done == (["create", "drop tables of uc_7 later"] if tables else [])
@@ -213,7 +215,7 @@ def test_its_tables_are_made_by_the_charts_job_and_only_where_it_has_some(tmp_pa
     assert (outputs.lake is not None) == ("lake" in tables)
     assert (outputs.declaration.topics, outputs.kafka) == (("clicks",), SAID["kafka"])
     assert outputs.transform is not None
-    written = orjson.loads((place.directory.observed / DECLARATION).read_bytes())
+    written = orjson.loads((directory.observed / DECLARATION).read_bytes())
     assert (written["pipeline"], written["window_ms"]) == ("uc_7", 60_000)
 
 

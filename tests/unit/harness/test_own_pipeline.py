@@ -14,7 +14,7 @@ from infra.toolchain.wheel import Wheel
 from tests.harness.campaigns import chaos, cluster, embedded
 from tests.harness.campaigns.options import ALONE
 from tests.harness.mixture import STACKS, Stack
-from tests.harness.play.room import Found
+from tests.harness.stack.deployed import Found
 
 OF_TASKS = {"embedded": "worker-kill", "cluster": "worker-stall"}
 ROW = '{{"id": "{0}", "event_time_ms": {0}, "key": "a", "amount": 1}}\n'

@@ -29,9 +29,9 @@ from tests.harness.faults.cluster_platform import Platform
 from tests.harness.mixture import steps_of
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR
 from tests.harness.play.cluster_run import Programme
-from tests.harness.play.deployed import NotDeployedError, Target
-from tests.harness.play.stage import identity
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, PlannedFault, Strike, plan_of
+from tests.harness.stack.deployed import NotDeployedError, Target
+from tests.harness.stack.names import identity
 from tests.harness.stall_sorts import SHORT_S, STALL
 
 ROLES = (BROKER, OBJECT_STORE, OPERATOR)

@@ -26,13 +26,13 @@ def test_every_refusal_says_what_to_do_in_a_sentence() -> None:
 
 
 def test_a_text_is_told_as_far_as_the_source_has_it() -> None:
-    def told(source: str) -> str:
+    def text_of(source: str) -> str:
         return refusals._text(ast.parse(source, mode="eval").body, {"AGAIN": "Run it again."})
 
-    assert told("f'{count} rows are ' + 'gone'") == "… rows are gone"
-    assert told("f'Restore it. {AGAIN}'") == "Restore it. Run it again."
-    assert told("'one' if x else 'two'") == "one / two"
-    assert told("self.what") == "…"
+    assert text_of("f'{count} rows are ' + 'gone'") == "… rows are gone"
+    assert text_of("f'Restore it. {AGAIN}'") == "Restore it. Run it again."
+    assert text_of("'one' if x else 'two'") == "one / two"
+    assert text_of("self.what") == "…"
 
 
 def test_every_page_row_is_a_row_of_a_table_of_two_columns() -> None:

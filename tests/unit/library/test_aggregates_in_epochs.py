@@ -208,7 +208,7 @@ def _due(rows: Sequence[dict[str, Any]], keys: tuple[str, ...]) -> Counter[str]:
     for row in sorted(rows, key=lambda row: (row["event_time_ms"], *row["source"])):
         start = row["event_time_ms"] - row["event_time_ms"] % PIPELINE.window_ms
         groups.setdefault((*(row[name] for name in keys), start), []).append(row)
-    kinds = {column.name: str(column.type) for column in PIPELINE.given}
+    kinds = {column.name: str(column.type) for column in PIPELINE.row_schema}
     found: Counter[str] = Counter()
     for (*by, start), some in groups.items():
         values = {}

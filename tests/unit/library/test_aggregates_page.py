@@ -49,7 +49,7 @@ def test_the_example_comes_to_what_it_shows_in_whatever_order_its_records_come(o
     found, impossible = state.final_of(state.group_rows(pa.concat_tables(parts), state.merges(values)), values)
     to, _ = made.sinks["per_day"]
     assert isinstance(to, ToKafka)
-    ((_, value),) = messages(to, each.rows(found, made.given), RESULT["epoch"])
+    ((_, value),) = messages(to, each.rows(found, made.row_schema), RESULT["epoch"])
     assert (json.loads(value), impossible) == (RESULT, [])
     assert [*json.loads(value)] == [*RESULT]
 

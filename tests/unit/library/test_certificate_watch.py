@@ -77,7 +77,7 @@ def server(request: pytest.FixtureRequest, folder: Path, authority: Certificate)
     made.close()
 
 
-def told(metrics: Metrics, server: str) -> float | None:
+def read_expiry(metrics: Metrics, server: str) -> float | None:
     labels = {"pipeline": "uc", "server": server}
     return metrics.registry.get_sample_value("effectively_once_certificate_expiry_timestamp_seconds", labels)
 
@@ -89,11 +89,11 @@ def test_the_end_of_a_certificate_is_told_and_stays_while_its_server_is_away(
     metrics, where = Metrics("uc"), f"127.0.0.1:{made.port}"
     watch = CertificateWatch((Server("127.0.0.1", made.port, str(folder / "ca.crt"), asked_first),), metrics)
     watch.look()
-    assert told(metrics, where) == pytest.approx(time.time() + DAYS * DAY_S, abs=60)
-    end = told(metrics, where)
+    assert read_expiry(metrics, where) == pytest.approx(time.time() + DAYS * DAY_S, abs=60)
+    end = read_expiry(metrics, where)
     made._socket.shutdown(socket.SHUT_RDWR)
     watch.look()
-    assert told(metrics, where) == end
+    assert read_expiry(metrics, where) == end
 
 
 def test_who_is_not_believed_tells_nothing_and_keeps_nobody_from_telling(
@@ -104,9 +104,9 @@ def test_who_is_not_believed_tells_nothing_and_keeps_nobody_from_telling(
     other.write_text(make_authority("test").certificate)
     stranger = Server("127.0.0.1", made.port, str(other), asked_first)
     CertificateWatch((stranger,), metrics).look()
-    assert told(metrics, f"127.0.0.1:{made.port}") is None
+    assert read_expiry(metrics, f"127.0.0.1:{made.port}") is None
     CertificateWatch((stranger, Server("127.0.0.1", made.port, str(folder / "ca.crt"), asked_first)), metrics).look()
-    assert told(metrics, f"127.0.0.1:{made.port}") is not None
+    assert read_expiry(metrics, f"127.0.0.1:{made.port}") is not None
 
 
 def test_a_database_without_tls_tells_nothing(folder: Path, authority: Certificate) -> None:

@@ -131,7 +131,7 @@ def test_other_errors_end_the_wait_at_once() -> None:
     assert len(seen) == 1
 
 
-def found(partitions: int, *more: Any, **how: Any) -> Found:
+def topic_with(partitions: int, *more: Any, **how: Any) -> Found:
     return Found(partitions, frozenset(range(partitions)), *more, **how)
 
 
@@ -141,18 +141,18 @@ ROWS, MARKS = Topic("clicks.accepted", 3, takes=2_000_000), Topic("clicks.accept
 @pytest.mark.parametrize(
     ("topic", "there", "error", "said"),
     [
-        (Topic("events", 4, source=True), found(3), SourceError, "3 partitions, asked for are 4"),
-        (ROWS, found(5), SinkError, "5 partitions, asked for are 3"),
-        (MARKS, found(3, "delete"), SinkError, "cleanup.policy=delete"),
+        (Topic("events", 4, source=True), topic_with(3), SourceError, "3 partitions, asked for are 4"),
+        (ROWS, topic_with(5), SinkError, "5 partitions, asked for are 3"),
+        (MARKS, topic_with(3, "delete"), SinkError, "cleanup.policy=delete"),
         (
             MARKS,
-            found(3, "compact,delete"),
+            topic_with(3, "compact,delete"),
             SinkError,
             "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
         ),
         (
             ROWS,
-            found(3, record_bytes=1_999_999),
+            topic_with(3, record_bytes=1_999_999),
             SinkError,
             "may have 2,000,000 .*--topic clicks.accepted --add-config max.message.bytes=2000000",
         ),

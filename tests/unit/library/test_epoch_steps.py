@@ -159,9 +159,9 @@ def test_totals_of_several_shards_come_to_one_row_a_window() -> None:
         {"window_start_ms": 0, "n": 5, "sum": -2, "least": -6, "most": 8},
         {"window_start_ms": 100, "n": 1, "sum": 5, "least": 5, "most": 5},
     ]
-    assert found.schema.equals(TOTALS.totals_schema(PIPELINE.given))
+    assert found.schema.equals(TOTALS.totals_schema(PIPELINE.row_schema))
     none, _ = epoch.totals_of(PIPELINE, TOTALS, between.columns(PIPELINE).empty_table())
-    assert (none.num_rows, none.schema.equals(TOTALS.totals_schema(PIPELINE.given))) == (0, True)
+    assert (none.num_rows, none.schema.equals(TOTALS.totals_schema(PIPELINE.row_schema))) == (0, True)
 
 
 MOST = 2**63 - 1

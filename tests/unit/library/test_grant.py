@@ -70,7 +70,7 @@ class Broker:
             self.rights -= gone
         return {one: Done() for one in filters}
 
-    def told(self, user: str) -> set[tuple[str, str, str, str]]:
+    def rights_of(self, user: str) -> set[tuple[str, str, str, str]]:
         return {
             (one.restype.name, one.name, one.resource_pattern_type.name, one.operation.name)
             for one in self.rights
@@ -88,7 +88,7 @@ def test_a_user_gets_its_password_and_its_rights() -> None:
     broker = Broker()
     said = give(broker, orders=(OWN, INPUT))
     assert broker.users == {"orders": b"of-orders"}
-    assert broker.told("orders") == {
+    assert broker.rights_of("orders") == {
         ("TOPIC", "orders.", "PREFIXED", "READ"),
         ("TOPIC", "orders.", "PREFIXED", "WRITE"),
         ("TOPIC", "events", "LITERAL", "READ"),
@@ -99,16 +99,16 @@ def test_a_user_gets_its_password_and_its_rights() -> None:
 def test_again_it_changes_nothing_but_the_password() -> None:
     broker = Broker()
     give(broker, orders=(OWN,))
-    before = broker.told("orders")
+    before = broker.rights_of("orders")
     assert give(broker, orders=(OWN,))[-1] == "2 rights of 1 users: 0 are new, 0 were taken back"
-    assert (broker.told("orders"), broker.steps) == (before, ["create"])
+    assert (broker.rights_of("orders"), broker.steps) == (before, ["create"])
 
 
 def test_a_right_that_the_file_has_no_more_is_taken_back_after_the_new_ones_are_there() -> None:
     broker = Broker()
     give(broker, orders=(OWN,))
     give(broker, orders=(INPUT,))
-    assert broker.told("orders") == {("TOPIC", "events", "LITERAL", "READ")}
+    assert broker.rights_of("orders") == {("TOPIC", "events", "LITERAL", "READ")}
     assert broker.steps == ["create", "create", "delete"]
 
 
@@ -116,7 +116,7 @@ def test_users_that_the_file_does_not_name_keep_what_they_have() -> None:
     broker = Broker()
     give(broker, orders=(OWN,), gateway=(INPUT,))
     give(broker, orders=(OWN,))
-    assert broker.told("gateway") == {("TOPIC", "events", "LITERAL", "READ")}
+    assert broker.rights_of("gateway") == {("TOPIC", "events", "LITERAL", "READ")}
 
 
 @pytest.fixture

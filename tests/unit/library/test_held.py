@@ -95,7 +95,7 @@ def test_rows_of_windows_are_held_that_the_front_would_close_and_the_watermark_d
 LAGS = Clock(shown={"t": {"0": 40, "1": 900}})
 
 
-def told(step: str, bound: int, **pinned: Any) -> int | None:
+def read_note(step: str, bound: int, **pinned: Any) -> int | None:
     """What a step of epoch 1 tells, after an epoch with two ids and two users in each window from 0 to 500."""
     place = Place()
     rows = table([{"event_time_ms": 100 * (n // 2) + 5, "user": "ab"[n % 2]} for n in range(12)])
@@ -134,7 +134,7 @@ def told(step: str, bound: int, **pinned: Any) -> int | None:
 def test_the_first_step_tells_up_to_where_its_shard_holds_too_many_ids(
     bound: int, pinned: dict[str, Any], until: int | None
 ) -> None:
-    assert told("dedup", bound, **pinned) == until
+    assert read_note("dedup", bound, **pinned) == until
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_first_step_tells_up_to_where_its_shard_holds_too_many_ids(
 def test_the_second_step_tells_up_to_where_its_shard_holds_too_much_of_windows(
     bound: int, pinned: dict[str, Any], until: int | None
 ) -> None:
-    assert told("windows", bound, **pinned) == until
+    assert read_note("windows", bound, **pinned) == until
 
 
 class Chain:

@@ -22,7 +22,7 @@ from tests.unit.library.ledger_driver import LedgerDriver
 
 
 @pytest.fixture
-def found() -> Inspection:
+def inspection() -> Inspection:
     """Twelve epochs and a declared one."""
     store = MemoryStore()
     driver = LedgerDriver.started(store, Layout("clicks"))
@@ -40,8 +40,8 @@ def found() -> Inspection:
     )
 
 
-def test_the_text_tells_each_fact_in_a_line(found: Inspection) -> None:
-    assert list(lines(found)) == [
+def test_the_text_tells_each_fact_in_a_line(inspection: Inspection) -> None:
+    assert list(lines(inspection)) == [
         "pipeline    clicks at http://store/data/clicks",
         "head        sequence 72, generation 1, owner first, 4,321 bytes",
         "recorded    epoch 69 (lineage 000001-abcd batch 69), watermark 68900 ms, events 0:690-700",
@@ -54,20 +54,20 @@ def test_the_text_tells_each_fact_in_a_line(found: Inspection) -> None:
         "checkpoint  lineage 000001-abcd: 3 objects of 900 bytes; it fits the chain",
         "start       a driver would start",
     ]
-    assert found.exit_code == 0
+    assert inspection.exit_code == 0
 
 
-def test_findings_come_last_and_the_first_gives_the_exit_code(found: Inspection) -> None:
-    found.findings = [
+def test_findings_come_last_and_the_first_gives_the_exit_code(inspection: Inspection) -> None:
+    inspection.findings = [
         Finding("checkpoint", CheckpointError("it is damaged", "offsets/9", "Delete it.")),
         Finding("start", SinkError("a mark lies outside", "sink accepted shard 1", "Restore both.")),
     ]
-    assert list(lines(found))[-2:] == [
+    assert list(lines(inspection))[-2:] == [
         "damage      checkpoint: it is damaged (offsets/9). Delete it.",
         "refusal     start: a mark lies outside (sink accepted shard 1). Restore both.",
     ]
-    assert found.exit_code == CheckpointError.exit_code
-    assert found.as_json()["findings"][1] == {
+    assert inspection.exit_code == CheckpointError.exit_code
+    assert inspection.as_json()["findings"][1] == {
         "part": "start",
         "error": "SinkError",
         "what": "a mark lies outside",
@@ -76,42 +76,44 @@ def test_findings_come_last_and_the_first_gives_the_exit_code(found: Inspection)
     }
 
 
-def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -> None:
+def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(inspection: Inspection) -> None:
     """And which command helps where no repeat can finish it."""
-    assert found.head is not None
-    assert found.head.declared is not None
-    found.marks = [MarkFacts("accepted", 0, 70, 1), MarkFacts("accepted", 1, 69), MarkFacts("totals", None, 70)]
-    assert "visible     epoch 70 in accepted 0, totals; if repeats are refused: effectively-once repair" in lines(found)
+    assert inspection.head is not None
+    assert inspection.head.declared is not None
+    inspection.marks = [MarkFacts("accepted", 0, 70, 1), MarkFacts("accepted", 1, 69), MarkFacts("totals", None, 70)]
+    assert "visible     epoch 70 in accepted 0, totals; if repeats are refused: effectively-once repair" in lines(
+        inspection
+    )
     store, layout = MemoryStore(), Layout("clicks")
-    store.objects[layout.head] = found.head.encode()
+    store.objects[layout.head] = inspection.head.encode()
     held = run(chain.take_over(layout, "operator", {}), store)
     shown = {"0": AsShown(rows=1), "1": AsShown()}
     held = run(interventions.finish_as_shown(layout, held, shown, "b" * 64), store)
-    found.head = held.head
-    assert "repair      epoch 70 is to be finished as shards 0, 1 show it; then the rest" in lines(found)
-    assert found.as_json()["head"]["declared"]["shown"]["0"]["rows"] == 1
+    inspection.head = held.head
+    assert "repair      epoch 70 is to be finished as shards 0, 1 show it; then the rest" in lines(inspection)
+    assert inspection.as_json()["head"]["declared"]["shown"]["0"]["rows"] == 1
     declared = held.head.declared
     assert declared is not None
     held = run(chain.record(layout, held, make_record(declared, 1, {}, [])), store)
-    found.head = held.head
+    inspection.head = held.head
     due = due_of(held.head)
-    assert "repair      epoch 70 was finished as it was shown; epoch 71 is to take what it left" in lines(found)
-    found.head = run(chain.declare(layout, held, due, None, 0), store).head
-    assert "repair      epoch 71 takes what epoch 70 left of its input" in lines(found)
+    assert "repair      epoch 70 was finished as it was shown; epoch 71 is to take what it left" in lines(inspection)
+    inspection.head = run(chain.declare(layout, held, due, None, 0), store).head
+    assert "repair      epoch 71 takes what epoch 70 left of its input" in lines(inspection)
 
 
-def test_input_that_was_given_up_is_told_with_its_epoch_and_time(found: Inspection) -> None:
-    found.lost = {41: Loss(offsets={"events": {"0": (410, 1_410), "2": (0, 7)}}, at_ms=1_750_000_000_000)}
+def test_input_that_was_given_up_is_told_with_its_epoch_and_time(inspection: Inspection) -> None:
+    inspection.lost = {41: Loss(offsets={"events": {"0": (410, 1_410), "2": (0, 7)}}, at_ms=1_750_000_000_000)}
     told = "1,007 offsets, given up by epoch 41 at 2025-06-15T15:06:40+00:00: events 0:410-1410 2:0-7"
-    assert f"lost        {told}" in list(lines(found))
-    assert found.as_json()["lost"] == [
+    assert f"lost        {told}" in list(lines(inspection))
+    assert inspection.as_json()["lost"] == [
         {"epoch": 41, "offsets": {"events": {"0": [410, 1410], "2": [0, 7]}}, "at_ms": 1_750_000_000_000}
     ]
-    assert found.exit_code == 0
+    assert inspection.exit_code == 0
 
 
-def test_json_has_what_the_text_has(found: Inspection) -> None:
-    told = json.loads(json.dumps(found.as_json()))
+def test_json_has_what_the_text_has(inspection: Inspection) -> None:
+    told = json.loads(json.dumps(inspection.as_json()))
     head = told["head"]
     assert (head["generation"], head["owner"], head["last_recorded"], head["floor"]) == (1, "first", 69, 67)
     assert (head["recorded"]["epoch"], head["declared"]["epoch"]) == (69, 70)

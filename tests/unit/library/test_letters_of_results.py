@@ -57,4 +57,4 @@ def test_a_letter_that_fits_is_whole() -> None:
 
 
 def test_columns_of_the_key_are_of_their_types() -> None:
-    assert WINDOWS.schema(PIPELINE.given).field("day").type == pa.date32()
+    assert WINDOWS.schema(PIPELINE.row_schema).field("day").type == pa.date32()

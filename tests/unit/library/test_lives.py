@@ -43,47 +43,47 @@ class Seen:
 
 
 @pytest.fixture
-def seen() -> Seen:
+def observer() -> Seen:
     return Seen()
 
 
-def test_signs_that_change_between_two_looks_are_of_who_lives(seen: Seen) -> None:
-    seen.put(LAYOUT.lease, "a")
-    seen.put(LAYOUT.standby, "b")
-    seen.renewing = {LAYOUT.lease: "a", LAYOUT.standby: "b"}
-    assert seen.look() == Lives(Sign("a", "alive"), Sign("b", "alive"))
-    assert seen.text() == ["at work     driver a of generation 1", "standby     driver b waits"]
+def test_signs_that_change_between_two_looks_are_of_who_lives(observer: Seen) -> None:
+    observer.put(LAYOUT.lease, "a")
+    observer.put(LAYOUT.standby, "b")
+    observer.renewing = {LAYOUT.lease: "a", LAYOUT.standby: "b"}
+    assert observer.look() == Lives(Sign("a", "alive"), Sign("b", "alive"))
+    assert observer.text() == ["at work     driver a of generation 1", "standby     driver b waits"]
 
 
-def test_one_that_stays_is_waited_for_and_then_none(seen: Seen) -> None:
-    seen.put(LAYOUT.lease, "a")
-    seen.put(LAYOUT.standby, "b")
-    assert seen.text() == [
+def test_one_that_stays_is_waited_for_and_then_none(observer: Seen) -> None:
+    observer.put(LAYOUT.lease, "a")
+    observer.put(LAYOUT.standby, "b")
+    assert observer.text() == [
         "at work     nobody: driver a of generation 1 does not renew its lease",
         "standby     nobody waits",
     ]
-    assert seen.now_s == PATIENCE * TTL_S
+    assert observer.now_s == PATIENCE * TTL_S
 
 
-def test_who_has_ended_is_not_waited_for(seen: Seen) -> None:
-    seen.put(LAYOUT.lease, "a", released=True)
-    seen.put(LAYOUT.standby, "b", released=True)
-    assert seen.text() == ["at work     nobody: driver a of generation 1 has ended", "standby     nobody waits"]
-    assert seen.now_s == 0
+def test_who_has_ended_is_not_waited_for(observer: Seen) -> None:
+    observer.put(LAYOUT.lease, "a", released=True)
+    observer.put(LAYOUT.standby, "b", released=True)
+    assert observer.text() == ["at work     nobody: driver a of generation 1 has ended", "standby     nobody waits"]
+    assert observer.now_s == 0
 
 
-def test_a_lease_of_another_than_the_owner_of_head_is_nobodys(seen: Seen) -> None:
+def test_a_lease_of_another_than_the_owner_of_head_is_nobodys(observer: Seen) -> None:
     for renewing in ({}, {LAYOUT.lease: "before"}):
-        seen.renewing = renewing
-        assert seen.text()[0].startswith("at work     driver a of generation 1, which has no lease: ")
-        seen.put(LAYOUT.lease, "before")
+        observer.renewing = renewing
+        assert observer.text()[0].startswith("at work     driver a of generation 1, which has no lease: ")
+        observer.put(LAYOUT.lease, "before")
 
 
-def test_a_driver_that_took_over_a_moment_ago_waits_no_more(seen: Seen) -> None:
-    seen.renewing = {LAYOUT.standby: "a"}
-    seen.put(LAYOUT.standby, "a")
-    assert seen.text()[1] == "standby     nobody waits"
+def test_a_driver_that_took_over_a_moment_ago_waits_no_more(observer: Seen) -> None:
+    observer.renewing = {LAYOUT.standby: "a"}
+    observer.put(LAYOUT.standby, "a")
+    assert observer.text()[1] == "standby     nobody waits"
 
 
-def test_a_pipeline_without_standbys_says_nothing_of_them(seen: Seen) -> None:
-    assert not [line for line in lines(Inspection("counts", "here", seen.held.head)) if "standby" in line]
+def test_a_pipeline_without_standbys_says_nothing_of_them(observer: Seen) -> None:
+    assert not [line for line in lines(Inspection("counts", "here", observer.held.head)) if "standby" in line]

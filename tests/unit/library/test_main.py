@@ -108,17 +108,17 @@ def test_each_trigger_that_ended_is_a_sign_of_life_one_that_found_nothing_too(mo
     now_s = 100.0
     monkeypatch.setattr("effectively_once.driver.metrics.time.time", lambda: now_s)
 
-    def seen(ended: str | None) -> float | None:
+    def read_alive(ended: str | None) -> float | None:
         query.lastProgress = ended and SimpleNamespace(timestamp=ended)
         driver.watch_triggers(query)
         return driver.metrics.registry.get_sample_value("effectively_once_alive_timestamp_seconds", {"pipeline": "uc"})
 
-    assert seen(None) == 0
+    assert read_alive(None) == 0
     idle, later = "2026-11-27T10:00:00.001Z", "2026-11-27T10:00:10.004Z"
-    assert seen(idle) == 100
+    assert read_alive(idle) == 100
     now_s = 105.0
-    assert seen(idle) == 100
-    assert seen(later) == 105
+    assert read_alive(idle) == 100
+    assert read_alive(later) == 105
 
 
 def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[BaseException | None]) -> Driver:

@@ -81,7 +81,7 @@ def test_no_message_is_larger_than_its_texts_and_the_room_that_is_left_beside_th
     (message,) = messages_of(pipeline)
     values = {field.name: None if nulls else WIDEST[field.type] for field in COLUMNS}
     values |= {"topic": TOPIC, "partition": 2**31 - 1, "offset": -(2**63), "id": "", "event_time_ms": -(2**63)}
-    ((key, line),) = messages(to, pa.Table.from_pylist([values], pipeline.given), 2**63 - 1)
+    ((key, line),) = messages(to, pa.Table.from_pylist([values], pipeline.row_schema), 2**63 - 1)
     around = to.message_bytes_max - message.room
     assert len(line) + len(key or b"") + BATCH_BYTES <= around
     assert around - len(line) < 600

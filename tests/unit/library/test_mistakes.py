@@ -279,8 +279,8 @@ def test_a_declaration_without_mistakes_is_taken_and_all_that_is_asked_of_it_is_
         assert len(set(schema.names)) == len(schema.names)
     for name, shape in made.tables.items():
         assert shape.schema == made.schema_of(name)
-    assert set(made.required) <= set(made.input.names) <= set(made.given.names)
-    assert set(made.aggregated) <= set(made.given.names)
+    assert set(made.required) <= set(made.input.names) <= set(made.row_schema.names)
+    assert set(made.aggregated) <= set(made.row_schema.names)
     assert json.loads(json.dumps(made.bound)) == made.bound
     again = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
     assert again == made

@@ -46,7 +46,7 @@ def test_a_recorded_step_sees_accepted_rows_in_source_order_and_its_columns_are_
     assert [table_.column_names for table_ in seen] == [pipeline.input.names]
     assert seen[0]["id"].to_pylist() == ["b", "a"]
     first = place.published["orders", 0]
-    assert first.column_names == pipeline.given.names
+    assert first.column_names == pipeline.row_schema.names
     _, told = place.dedup(rows, pipeline)
     assert told["repeated"]
     assert place.published["orders", 0] == first

@@ -107,7 +107,7 @@ def test_a_broker_that_does_not_answer_takes_no_name_from_the_failure() -> None:
     assert unreadable.find(refused, {TOPIC: {"0": (0, 1)}}) is None
 
 
-def told(error: BaseException, found: Unreadable | None, *, stateful: bool = False) -> SourceError | None:
+def explain(error: BaseException, found: Unreadable | None, *, stateful: bool = False) -> SourceError | None:
     return unreadable_time(error, TOPIC, "broker:9092", lambda: found, stateful=stateful)
 
 
@@ -115,7 +115,7 @@ def told(error: BaseException, found: Unreadable | None, *, stateful: bool = Fal
     "error", [CapturedError(failed("Job aborted"), TRACE), CapturedError(failed(TRACE)), RuntimeError(TRACE)]
 )
 def test_it_is_named_with_its_record_and_the_two_commands(error: BaseException) -> None:
-    said = str(told(error, FOUND))
+    said = str(explain(error, FOUND))
     assert f"of {POISON_MS} ms does not fit microseconds" in said
     assert "topic events partition 1 offset 67" in said
     assert "Copy the records from offset 60 on" in said
@@ -123,18 +123,18 @@ def test_it_is_named_with_its_record_and_the_two_commands(error: BaseException) 
     wanted = re.search(r"with (\{.*\}) in FILE", said)
     assert wanted is not None
     assert json.loads(wanted[1])["partitions"] == [{"topic": "events", "partition": 1, "offset": 68}]
-    assert "Copy" not in str(told(error, FOUND._replace(start=67)))
+    assert "Copy" not in str(explain(error, FOUND._replace(start=67)))
 
 
 def test_no_loss_is_accepted_of_a_pipeline_whose_state_is_sparks_own() -> None:
-    said = str(told(RuntimeError(TRACE), FOUND, stateful=True))
+    said = str(explain(RuntimeError(TRACE), FOUND, stateful=True))
     assert "accept-loss" not in said
     assert "another name" in said
-    assert "another name" not in str(told(RuntimeError(TRACE), FOUND))
+    assert "another name" not in str(explain(RuntimeError(TRACE), FOUND))
 
 
 def test_it_is_named_without_its_record_where_that_is_not_found() -> None:
-    said = str(told(RuntimeError(TRACE), None))
+    said = str(explain(RuntimeError(TRACE), None))
     assert "does not fit microseconds" in said
     assert "print.timestamp=true" in said
 
@@ -145,7 +145,7 @@ def test_an_overflow_of_a_transform_is_none() -> None:
 
     ansi = RuntimeError("org.apache.spark.SparkArithmeticException: [ARITHMETIC_OVERFLOW] long overflow")
     assert unreadable_time(ansi, TOPIC, "broker:9092", sought, stateful=False) is None
-    assert told(RuntimeError(f"{FAILED}\n\tat org.apache.spark.sql.catalyst.expressions.Foo"), None) is None
+    assert explain(RuntimeError(f"{FAILED}\n\tat org.apache.spark.sql.catalyst.expressions.Foo"), None) is None
 
 
 class Named(Driver):

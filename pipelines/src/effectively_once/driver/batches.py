@@ -56,7 +56,7 @@ class Batches:
         if last is not None and last.ranges == ranges and last.repairs is None:
             log.info("batch skipped", batch=batch_id, epoch=last.epoch)
             return
-        seen = self.chain.seen
+        seen = self.chain.published_head
         where = f"batch {batch_id} of lineage {self.lineage.name}"
         match self._classify(seen, ranges, where):
             case "recorded" if self.epoch_job.plan is not None:

@@ -46,7 +46,7 @@ class HeldChain:
         return self.held.head
 
     @property
-    def seen(self) -> Head:
+    def published_head(self) -> Head:
         """Head with what is published: that is as good as recorded, as declaring the next epoch records it."""
         return chain.record_epoch(self.head, self.published)
 

@@ -111,7 +111,7 @@ class Publisher:
 
     def publish_rest(self, frame: DataFrame) -> None:
         """Publish what the epoch has left of its input, part after part, before anything new is declared (R3)."""
-        while (due := due_epoch.repair(seen := self.chain.seen)) is not None:
+        while (due := due_epoch.repair(seen := self.chain.published_head)) is not None:
             if self.stopping.is_set():
                 # Whoever starts next goes on with it.
                 raise InterruptedError("the pipeline is stopping")

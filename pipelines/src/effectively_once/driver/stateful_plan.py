@@ -55,7 +55,7 @@ class StatefulPlan:
         job, pipeline = self._job, self._job.pipeline
         judged = rows.in_shards(pipeline, rows.judge(pipeline, source), job.settings.shards)
         first = FirstStep(pipeline, job.settings, self._notes.add)
-        accepted = judged.mapInArrow(first, from_arrow_schema(pipeline.given))
+        accepted = judged.mapInArrow(first, from_arrow_schema(pipeline.row_schema))
         timed = accepted.withColumn(EVENT_TIME, f.timestamp_millis("event_time_ms")).withWatermark(
             EVENT_TIME, f"{spark_delay_ms(job.settings)} milliseconds"
         )
@@ -119,7 +119,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     """
     stateful = pipeline.stateful
     assert stateful is not None  # noqa: S101 - the driver asked
-    none = spark.createDataFrame([], from_arrow_schema(pipeline.given))
+    none = spark.createDataFrame([], from_arrow_schema(pipeline.row_schema))
     given = _call(stateful, none.withColumn(EVENT_TIME, f.timestamp_millis("event_time_ms"))).schema
     found = {field.name: field.dataType for field in given}
     wrong = [f"{name} is not declared" for name in found if name not in stateful.schema.names]

@@ -217,7 +217,7 @@ def merge_partials(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
         # The others are dead letters of the first step.
         results = refusals.results_without(step, each, windows.final_of(final, values)[0])
-        step.publish(each.to.name, _for(pipeline, each.to.name, each.rows(results, pipeline.given), pinned.epoch))
+        step.publish(each.to.name, _for(pipeline, each.to.name, each.rows(results, pipeline.row_schema), pinned.epoch))
         if each.totals is not None:
             yield from between.carry(pipeline, "total", each, totals(pipeline, each, final))
         step.merge(each.name, windows.canonical)
@@ -239,7 +239,7 @@ def totals_of(pipeline: Pipeline, each: Windowed, table: pa.Table) -> tuple[pa.T
 
     """
     mine = table.filter(pc.and_(pc.equal(table["kind"], "total"), pc.equal(table["of"], each.name)))
-    schema = each.totals_schema(pipeline.given)
+    schema = each.totals_schema(pipeline.row_schema)
     total = totals(pipeline, each, between.take(pipeline, each, mine))
     found, others = windows.final_of(total, pipeline.accumulators(each))
     whole = [found.drop_columns([windows.KEY]).cast(schema), pa.Table.from_pylist([o.shown for o in others], schema)]

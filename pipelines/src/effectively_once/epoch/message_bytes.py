@@ -111,7 +111,7 @@ def messages_of(pipeline: Pipeline) -> list[Message]:
         # A result that is the key of its message is in it once more.
         found.append(_with_values(part, [(name, *values[name]) for name in (*shown, *raw) if name in values]))
     for each in pipeline.windows:
-        texts = [name for name in each.keys if pipeline.given.field(name).type in _TEXTS]
+        texts = [name for name in each.keys if pipeline.row_schema.field(name).type in _TEXTS]
         # A table may refuse a result too. Values are shortened where they are too long (`too_large`).
         if isinstance(each.to, ToTable) or any(value.reason for value in pipeline.accumulators(each).values()):
             found.append(Message(each.name, LETTER_BYTES - _RESULT_BYTES, (*texts, *texts)))

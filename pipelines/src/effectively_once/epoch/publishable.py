@@ -63,7 +63,9 @@ def limits(pipeline: Pipeline) -> dict[str, Limits]:
     if pipeline.stateful is not None and isinstance(pipeline.stateful.to, ToTable):
         # Whatever its operators make of them may come to the table.
         in_tables.update(pipeline.input.names)
-    return {name: Limits(name not in in_tables, bytes_.get(name), name not in in_keys) for name in pipeline.given.names}
+    return {
+        name: Limits(name not in in_tables, bytes_.get(name), name not in in_keys) for name in pipeline.row_schema.names
+    }
 
 
 def limits_of(to: AnySink, schema: pa.Schema) -> dict[str, Limits]:

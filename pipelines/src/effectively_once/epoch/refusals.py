@@ -223,7 +223,7 @@ def _find_refused_results(step: ShardStep, closing: dict[str, pa.Table]) -> Iter
         if results is None:
             continue
         pipeline = step.task.pipeline
-        given = each.rows(results, pipeline.given).select(pipeline.schema_of(each.name).names)
+        given = each.rows(results, pipeline.row_schema).select(pipeline.schema_of(each.name).names)
         found = _untaken(step, {each.name: given}, RESULT_REFUSED)
         keys, starts = results[windows.KEY], results[windows.START]
         yield each.name, {(keys[row].as_py(), starts[row].as_py()): why for row, why in found.items()}

@@ -50,7 +50,7 @@ def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Ma
     `number` is which one of the epoch and shard it is.
     """
     values = {name: _text(value) for name, value in result.items() if name not in windows.GROUP}
-    kinds = [step.task.pipeline.given.field(name).type for name in each.keys]
+    kinds = [step.task.pipeline.row_schema.field(name).type for name in each.keys]
     key = [column[0].as_py() for column in keys.decode(pa.chunked_array([[result[windows.KEY]]]), kinds)]
     by = dict(zip(each.keys, map(ordered.as_json, key), strict=True))
     value = {**by, windows.START: result[windows.START], **values}

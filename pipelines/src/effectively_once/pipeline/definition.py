@@ -48,18 +48,18 @@ class Definition:
         return pa.schema([*COORDINATES, *ids, *times, *self.columns])
 
     @property
-    def given(self) -> pa.Schema:
+    def row_schema(self) -> pa.Schema:
         """Columns of an accepted row, as sinks see it: those of the recorded step too."""
         return pa.schema([*self.input, *(self.recorded.adds if self.recorded else ())])
 
     @property
     def sinks(self) -> dict[str, tuple[AnySink, pa.Schema]]:
         """Every sink by name, with the columns there are; dead letters are no sink of the author's."""
-        found = [(to, self.given) for to in self.rows]
+        found = [(to, self.row_schema) for to in self.rows]
         for each in self.windows:
-            found.append((each.to, each.schema(self.given)))
+            found.append((each.to, each.schema(self.row_schema)))
             if each.totals is not None:
-                found.append((each.totals, each.totals_schema(self.given)))
+                found.append((each.totals, each.totals_schema(self.row_schema)))
         if self.stateful is not None:
             found.append((self.stateful.to, self.stateful.schema))
         return {to.name: (to, schema) for to, schema in found}

@@ -60,7 +60,7 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
     nullable = {column.name for column in added if column.nullable}
     may_be_null = "which the recorded step may leave null: declare it with nullable=False"
     for each in pipeline.windows:
-        yield from _wrong_window(each, pipeline.given)
+        yield from _wrong_window(each, pipeline.row_schema)
         for name, value in each.values.items():
             for column in nullable.intersection(value.columns):
                 yield f"value {name!r} of windows {each.name!r} is of {column!r}, {may_be_null}"

@@ -103,7 +103,7 @@ class Pipeline(Definition):
 
     def accumulators(self, each: Windowed) -> dict[str, Accumulator]:
         """Return what is kept of each value of its windows."""
-        return each.accumulators(self.given)
+        return each.accumulators(self.row_schema)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -127,13 +127,13 @@ class Pipeline(Definition):
         return {"ids": self.ids, "windows": kept}
 
     def _bound_key(self, each: Windowed) -> Any:
-        kinds = [[name, str(self.given.field(name).type)] for name in each.keys]
+        kinds = [[name, str(self.row_schema.field(name).type)] for name in each.keys]
         return each.keys[0] if [kind for _, kind in kinds] == ["string"] else kinds
 
     def _bound_values(self, each: Windowed) -> Iterator[list[Any]]:
         """What is kept of each value: of whole numbers as before other types were possible, without a type."""
         for name, value in each.values.items():
-            kinds = [str(self.given.field(column).type).replace("int32", "int64") for column in value.columns]
+            kinds = [str(self.row_schema.field(column).type).replace("int32", "int64") for column in value.columns]
             if isinstance(value, Count | Sum | Min | Max) and kinds in ([], ["int64"]):
                 yield [name, value.how, value.column]
             elif isinstance(value, OwnAggregate):

@@ -145,7 +145,7 @@ def _whole(each: Windowed, to: ToKafka) -> bool:
 
 def _in_whole_numbers(pipeline: Pipeline, each: Windowed) -> bool:
     """Whether Spark's own sums are exact, and a text is the key."""
-    kinds = {column.name: column.type for column in pipeline.given}
+    kinds = {column.name: column.type for column in pipeline.row_schema}
     sums = [kinds[name] for of in cells.names_of_sums(each) for name in each.values[of].columns]
     return [kinds[name] for name in each.keys] == [pa.string()] and not {*sums} - {pa.int64(), pa.int32()}
 

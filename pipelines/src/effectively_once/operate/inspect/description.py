@@ -106,7 +106,7 @@ class Description:
             kafka=settings.kafka_bootstrap,
             bucket=f"{settings.s3_endpoint}/{settings.s3_bucket}/{settings.pipeline}",
             database=settings.database,
-            columns=_types(declared.given),
+            columns=_types(declared.row_schema),
             required=declared.required,
             ids=declared.ids,
             window_ms=settings.window_ms,

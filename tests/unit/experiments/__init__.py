@@ -1,0 +1,1 @@
+"""Experiments without servers: what they send, who is killed, what is judged, and what they run beside a job."""

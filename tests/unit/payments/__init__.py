@@ -1,1 +1,0 @@
-"""The payment service of the card ledger."""
