@@ -169,14 +169,15 @@ def test_event_times_that_are_spread_over_many_windows_take_no_copy_for_each(mon
 
     monkeypatch.setattr(state, "_copy", counted)
     counts = WindowState(WINDOWS, COUNT)
-    number = 20_000
+    number = 5_000
+    rows = _spread(number, number)
     for _ in range(state.PARTS + 1):
-        counts.fold(_spread(number, number))
+        counts.fold(rows)
     assert sum(copied) == (state.PARTS + 2) * number
     assert len(copied) <= (state.PARTS + 2) * (number // 256 + 1)
     final = counts.final(None, 10**9)
     assert final["count"].to_pylist() == [
-        (state.PARTS + 1) * row["count"] for row in _spread(number, number).sort_by("window_start_ms").to_pylist()
+        (state.PARTS + 1) * row["count"] for row in rows.sort_by("window_start_ms").to_pylist()
     ]
 
 
