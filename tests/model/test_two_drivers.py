@@ -85,7 +85,6 @@ CASES = [
     Case("short-kafka", SHORT_KAFKA, 0, 0, 15_000, FENCED, ANEW, forgets=1),
     Case("short-kafka", SHORT_KAFKA, 1, 0, 360_000, (*FENCED, *UNKNOWN), ANEW, deep=True, forgets=1),
     Case("plain-kafka", PLAIN_KAFKA, 1, 0, 20_000, (*FENCED, *UNKNOWN)),
-    Case("plain-table", PLAIN_TABLE, 1, 0, 20_000, (*REFUSED, *UNKNOWN)),
     Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),
     Case("short-table", SHORT_TABLE, 0, 1, 740_000, (*PART, *REFUSED), ANEW, slow=True, early=1),
     Case("plain-steps", PLAIN_STEPS, 0, 1, 1_500_000, (*PART, *FENCED), slow=True, early=1),

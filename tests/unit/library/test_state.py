@@ -137,7 +137,7 @@ def test_no_sum_is_wrapped_or_rounded_however_the_rows_are_divided(
 @pytest.mark.parametrize("rounds", [1, 2, state.PARTS + 3])
 def test_windows_as_many_as_rows_are_each_final_once(rounds: int) -> None:
     """One clock that jumps: each row of an epoch has a window of its own."""
-    number = 3000
+    number = 1000
     counts = WindowState(WINDOWS, COUNT)
     starts = [(7919 * n % number) * 100 for n in range(number)]
     for _ in range(rounds):
