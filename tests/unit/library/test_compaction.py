@@ -28,7 +28,8 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.reader import PublishedRows
-from tests.depth import examples, thinned
+from tests.depth import examples
+from tests.thinned import thinned
 from tests.unit.library import backups
 from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts

@@ -19,7 +19,7 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.held import commit
 from effectively_once.ledger.objects import run
 from effectively_once.operate.abandon.abandonment import count_shards, kinds, make_record
-from tests.depth import thinned
+from tests.thinned import thinned
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import EPOCHS, assert_exact, assert_goes_on, begun, broken, kill, mend, records
 from tests.unit.library.one_epoch import Place, table

@@ -13,7 +13,7 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
 from effectively_once.sinks.publish import FencedError
-from tests.depth import thinned
+from tests.thinned import thinned
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import (
     AFTER,

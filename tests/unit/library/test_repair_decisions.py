@@ -14,7 +14,7 @@ from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.objects import run
-from tests.depth import thinned
+from tests.thinned import thinned
 from tests.unit.library.broken_epochs import (
     EPOCHS,
     HIT,

@@ -15,7 +15,7 @@ import pytest
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.epoch import shard_state
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
-from tests.depth import thinned
+from tests.thinned import thinned
 from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
 
