@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka, ToTable
 from effectively_once.errors import StepError
+from tests.depth import examples
 from tests.fuzz.declarations import ROW_SINKS
 from tests.fuzz.literals import DAYS, MICROSECONDS, TEXTS
 from tests.fuzz.rows import COLUMNS, Row, column_of
@@ -54,7 +55,7 @@ def _in_order(rows: list[Row]) -> list[str]:
     return sorted(map(repr, (sorted(row.items()) for row in rows)))
 
 
-@settings(SAME, max_examples=150)
+@settings(SAME, max_examples=examples(150))
 @given(ANSWERS, st.booleans(), st.booleans(), st.integers(1, 2))
 def test_an_answer_is_refused_by_name_or_every_sink_shows_it(
     answers: tuple[pa.DataType, list[Any]], nullable: bool, keyed: bool, shards: int

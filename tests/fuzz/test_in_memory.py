@@ -10,6 +10,7 @@ from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 
 from effectively_once import Pipeline
+from tests.depth import examples
 from tests.fuzz.declarations import DECLARATIONS
 from tests.fuzz.reading import read
 from tests.fuzz.records import EPOCHS, Record, Seeded, many, seeded
@@ -38,13 +39,11 @@ SELDOM = {
 """Outcomes that must have come, or nothing is said about them."""
 
 
-def fuzzed(
-    examples: int, drawn: st.SearchStrategy[list[list[Record]] | Seeded], seed: str | None = None
-) -> Counter[str]:
+def fuzzed(number: int, drawn: st.SearchStrategy[list[list[Record]] | Seeded], seed: str | None = None) -> Counter[str]:
     """Run so many declarations on records; return how often each outcome came. Without a seed it is the same ones."""
     outcomes: Counter[str] = Counter()
 
-    @settings(SAME, max_examples=examples)
+    @settings(SAME, max_examples=number)
     @given(DECLARATIONS, drawn, st.integers(1, 3))
     def one(pipeline: Pipeline, records: list[list[Record]] | Seeded, shards: int) -> None:
         with plain_trial(pipeline, shards) as trial:
@@ -58,7 +57,7 @@ def fuzzed(
 
 def test_no_record_stops_a_trial_and_every_sink_shows_the_same() -> None:
     """Hypothesis draws each record, and makes simpler what fails."""
-    fuzzed(20, EPOCHS)
+    fuzzed(examples(20), EPOCHS)
 
 
 def test_no_record_of_thousands_stops_a_trial() -> None:

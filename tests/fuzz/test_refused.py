@@ -34,6 +34,7 @@ from effectively_once import (
 from effectively_once.errors import SettingsError, StepError
 from effectively_once.pipeline.settings import PipelineSettings, digest, load
 from effectively_once.testing import KafkaRecord
+from tests.depth import examples
 from tests.fuzz.declarations import DECLARATIONS
 from tests.fuzz.records import many
 from tests.fuzz.rows import COLUMNS
@@ -139,7 +140,7 @@ CHANGED = {
 CHANGES_OF_ONE = st.sampled_from([*CHANGED]).flatmap(lambda name: st.fixed_dictionaries({name: CHANGED[name] | JUNK}))
 
 
-@settings(SAME, max_examples=80)
+@settings(SAME, max_examples=examples(80))
 @given(DECLARATIONS, CHANGES_OF_ONE | st.just({}))
 def test_a_declaration_is_refused_by_name_or_takes_records(pipeline: Pipeline, changed: dict[str, Any]) -> None:
     try:
@@ -171,7 +172,7 @@ VALUES = st.one_of(
 CHANGES = st.dictionaries(st.sampled_from([*PipelineSettings.model_fields, "speed"]), VALUES, max_size=3)
 
 
-@settings(SAME, max_examples=300)
+@settings(SAME, max_examples=examples(300))
 @given(CHANGES)
 def test_settings_hold_or_are_refused_by_name(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
     file: Path = tmp_path_factory.getbasetemp() / "fuzzed-settings.json"
@@ -186,7 +187,7 @@ def test_settings_hold_or_are_refused_by_name(tmp_path_factory: Any, changes: di
     assert 1 <= held.start_patience_s <= 600
 
 
-@settings(SAME, max_examples=300)
+@settings(SAME, max_examples=examples(300))
 @given(st.binary(max_size=60))
 def test_a_settings_file_of_any_bytes_is_refused_by_name(tmp_path_factory: Any, body: bytes) -> None:
     file: Path = tmp_path_factory.getbasetemp() / "fuzzed-settings.json"
@@ -204,7 +205,7 @@ SENT = st.one_of(
 TIMES = st.integers() | st.sampled_from([-62_135_596_800_000, 253_402_300_799_999, None, "0"])
 
 
-@settings(SAME, max_examples=80)
+@settings(SAME, max_examples=examples(80))
 @given(SENT, SENT, TIMES)
 def test_a_record_of_a_trial_is_taken_or_refused_by_name(value: Any, key: Any, timestamp_ms: Any) -> None:
     with plain_trial(Pipeline(len, COLUMNS, rows=(ToKafka("told"),)), 1) as trial:

@@ -7,14 +7,12 @@ import pytest
 from tests.model.games import explored
 from tests.model.operator import Operator, stands_still
 from tests.model.rules import Pipeline, Rules
-from tests.model.test_two_drivers import FILES, KAFKA, SHORT, STATE, TABLE
+from tests.model.test_two_drivers import FILES, KAFKA, PLAIN_KAFKA, PLAIN_TABLE, SHORT, STATE, TABLE
 
-KAFKA_SHARD = Pipeline(("kafka",), SHORT, (1, 2), recorded=False)
-TABLE_SHARD = Pipeline(("table",), SHORT, (1, 2), recorded=False)
 TWO_SHARDS = Pipeline(("kafka", "kafka"), SHORT, (1, 2), recorded=False)
 TWO_TABLES = Pipeline(("table", "table"), SHORT, (1, 2), recorded=False)
 FILES_AND_KAFKA = Pipeline(("files", "kafka"), SHORT, (1, 2), recorded=False)
-SLOW = pytest.mark.slow
+SLOW, DEEP = pytest.mark.slow, pytest.mark.deep
 REFUSED = "is published with digest , its repeat has"
 """A driver of before finds that its epoch was published over nothing."""
 
@@ -25,10 +23,10 @@ REFUSED = "is published with digest , its repeat has"
         (KAFKA, 0, 19_000),
         (TABLE, 0, 7_000),
         (FILES, 0, 5_400),
-        (STATE, 0, 14_000),
+        pytest.param(STATE, 0, 14_000, marks=DEEP),
         (FILES_AND_KAFKA, 0, 5_000),
-        (KAFKA_SHARD, 1, 20_000),
-        (TABLE_SHARD, 1, 20_000),
+        pytest.param(PLAIN_KAFKA, 1, 20_000, marks=DEEP),
+        pytest.param(PLAIN_TABLE, 1, 20_000, marks=DEEP),
     ],
 )
 def test_where_drivers_are_stopped_it_is_exact_whatever_they_left(pipeline: Pipeline, losses: int, states: int) -> None:
@@ -41,7 +39,7 @@ def test_where_drivers_are_stopped_it_is_exact_whatever_they_left(pipeline: Pipe
 @pytest.mark.parametrize(
     ("pipeline", "states"),
     [
-        (KAFKA_SHARD, 300_000),
+        pytest.param(PLAIN_KAFKA, 300_000, marks=DEEP),
         pytest.param(TWO_SHARDS, 2_000_000, marks=SLOW),
         pytest.param(FILES_AND_KAFKA, 790_000, marks=SLOW),
     ],
@@ -57,7 +55,7 @@ def test_while_drivers_live_nothing_is_shown_twice_or_lost(pipeline: Pipeline, s
 @pytest.mark.parametrize(
     ("pipeline", "states"),
     [
-        pytest.param(TABLE_SHARD, 225_000, marks=SLOW),
+        pytest.param(PLAIN_TABLE, 225_000, marks=SLOW),
         pytest.param(TWO_TABLES, 480_000, marks=SLOW),
     ],
 )

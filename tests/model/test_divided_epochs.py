@@ -12,7 +12,7 @@ from tests.model.games import explored
 from tests.model.operator import Operator, stands_still
 from tests.model.rules import Pipeline
 
-SLOW = pytest.mark.slow
+SLOW, DEEP = pytest.mark.slow, pytest.mark.deep
 COPY = (("a", 0), ("b", 0), ("a", 0))
 KAFKA = Pipeline(("kafka",), COPY, (3, 3), recorded=False)
 TABLE = Pipeline(("table",), COPY, (3, 3), recorded=False)
@@ -54,7 +54,7 @@ def test_two_drivers_divide_alike_in_any_order(pipeline: Pipeline, trouble: dict
     [
         (KAFKA, 0, 2_700),
         (SHARDS, 0, 4_700),
-        (TWO_EPOCHS, 0, 6_100),
+        pytest.param(TWO_EPOCHS, 0, 6_100, marks=DEEP),
         pytest.param(TABLE, 1, 45_000, marks=SLOW),
         pytest.param(FILES, 1, 58_000, marks=SLOW),
     ],
@@ -70,7 +70,11 @@ def test_a_rest_that_is_abandoned_where_drivers_are_stopped_is_taken_later(
 
 @pytest.mark.parametrize(
     ("pipeline", "states"),
-    [(KAFKA, 360_000), pytest.param(SHARDS, 710_000, marks=SLOW), pytest.param(FILES, 360_000, marks=SLOW)],
+    [
+        pytest.param(KAFKA, 360_000, marks=DEEP),
+        pytest.param(SHARDS, 710_000, marks=SLOW),
+        pytest.param(FILES, 360_000, marks=SLOW),
+    ],
 )
 def test_a_rest_that_is_abandoned_while_drivers_live_is_not_lost(pipeline: Pipeline, states: int) -> None:
     """Whoever finishes the epoch that was abandoned leaves the rest as it was."""

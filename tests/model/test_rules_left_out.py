@@ -137,6 +137,7 @@ def test_a_commit_that_is_left_open_is_shown_twice_or_dropped(rule: str, losses:
     assert hole in found.hole
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guard", SECOND_LINES)
 def test_a_second_line_of_defence_left_out_alone_leaves_none(guard: str) -> None:
     pipeline, losses, failures = SECOND_LINES[guard]

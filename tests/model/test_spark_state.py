@@ -20,10 +20,10 @@ SHORT, LONG = (2, 3), (1, 2)
 @pytest.mark.parametrize(
     ("happens", "alone", "rows", "states", "meets"),
     [
-        ((0, 0, 0), False, LONG, 100_000, ()),
+        pytest.param((0, 0, 0), False, LONG, 100_000, (), marks=pytest.mark.deep),
         ((0, 1, 0), True, LONG, 280, RESTARTED),
         ((0, 1, 0), False, SHORT, 40_000, RESTARTED),
-        ((1, 0, 0), False, SHORT, 158_000, ("Commit unknown",)),
+        pytest.param((1, 0, 0), False, SHORT, 158_000, ("Commit unknown",), marks=pytest.mark.deep),
         ((0, 0, 1), False, SHORT, 14_000, PART),
         ((0, 1, 1), True, LONG, 650, (*PART, *RESTARTED)),
         pytest.param((0, 1, 0), False, LONG, 980_000, RESTARTED, marks=pytest.mark.slow),

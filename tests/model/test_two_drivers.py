@@ -20,7 +20,7 @@ STATE = Pipeline(("kafka",), (("a", 0), ("b", 0), ("c", 3), ("b", 0), ("c", 3)),
 SHORT_TABLES = Pipeline(("table", "table"), SHORT, (1, 2))
 # One shard of the second step takes what both of the first one accepted.
 TWO_STEPS = Pipeline(("kafka", "kafka", "kafka"), SHORT, (2, 3), recorded=False, results=True)
-PLAIN_KAFKA = Pipeline(("kafka",), SHORT, (1, 2), recorded=False)
+PLAIN_KAFKA, PLAIN_TABLE = (Pipeline((kind,), SHORT, (1, 2), recorded=False) for kind in ("kafka", "table"))
 PLAIN_STEPS = Pipeline(("kafka", "kafka"), SHORT, (2, 3), recorded=False, results=True)
 
 DELTA, SPAN = "model/deltas/ids/N/N.arrow", "model/deltas/ids/N/N-N.arrow"
@@ -42,6 +42,7 @@ class Case:
     meets: tuple[str, ...]
     ends: tuple[str, ...] = ("stale",)
     slow: bool = False
+    deep: bool = False
     early: int = 0
     forgets: int = 0
 
@@ -55,12 +56,14 @@ MANIFEST_ONCE, MANIFEST_LOST = (f"Put {MANIFEST} -> Refused",), (f"Put {MANIFEST
 PART = ("Read -> a part", "Read -> all")
 CASES = [
     Case("kafka", KAFKA, 0, 0, 19_000, (*FENCED, *COLLECTED), ANEW),
-    Case("kafka", KAFKA, 1, 0, 500_000, (*FENCED, *UNKNOWN, *COLLECTED, "Put model/head.json -> Lost"), ANEW),
-    Case("short-kafka", SHORT_KAFKA, 0, 1, 268_000, FENCED, ANEW),
-    Case("table-shard", TABLE_SHARD, 1, 0, 105_000, (*REFUSED, *UNKNOWN), ANEW),
+    Case(
+        "kafka", KAFKA, 1, 0, 500_000, (*FENCED, *UNKNOWN, *COLLECTED, "Put model/head.json -> Lost"), ANEW, deep=True
+    ),
+    Case("short-kafka", SHORT_KAFKA, 0, 1, 268_000, FENCED, ANEW, deep=True),
+    Case("table-shard", TABLE_SHARD, 1, 0, 105_000, (*REFUSED, *UNKNOWN), ANEW, deep=True),
     Case("table-shard", TABLE_SHARD, 0, 1, 185_000, REFUSED, ANEW),
-    Case("short-file", SHORT_FILE, 1, 0, 102_000, (*MANIFEST_ONCE, *MANIFEST_LOST), ANEW),
-    Case("files", FILES, 0, 1, 180_000, MANIFEST_ONCE, ANEW),
+    Case("short-file", SHORT_FILE, 1, 0, 102_000, (*MANIFEST_ONCE, *MANIFEST_LOST), ANEW, deep=True),
+    Case("files", FILES, 0, 1, 180_000, MANIFEST_ONCE, ANEW, deep=True),
     Case("state", STATE, 0, 0, 14_000, MERGED, MISSING),
     Case("state", STATE, 0, 1, 540_000, MERGED, MISSING, slow=True),
     Case("state", STATE, 1, 0, 440_000, (*MERGED, f"Put {SPAN} -> Lost"), MISSING, slow=True),
@@ -77,10 +80,11 @@ CASES = [
     Case("short-kafka", SHORT_KAFKA, 0, 0, 19_000, PART, ANEW, early=1),
     Case("short-tables", SHORT_TABLES, 0, 0, 23_000, PART, ANEW, early=1),
     Case("files", FILES, 0, 0, 22_000, PART, ANEW, early=1),
-    Case("state", STATE, 0, 0, 60_000, (*PART, *MERGED), MISSING, early=1),
+    Case("state", STATE, 0, 0, 60_000, (*PART, *MERGED), MISSING, deep=True, early=1),
     Case("two-steps", TWO_STEPS, 0, 0, 97_000, (*PART, *FENCED), early=1),
     Case("short-kafka", SHORT_KAFKA, 0, 0, 15_000, FENCED, ANEW, forgets=1),
-    Case("short-kafka", SHORT_KAFKA, 1, 0, 360_000, (*FENCED, *UNKNOWN), ANEW, forgets=1),
+    Case("short-kafka", SHORT_KAFKA, 1, 0, 360_000, (*FENCED, *UNKNOWN), ANEW, deep=True, forgets=1),
+    Case("plain-kafka", PLAIN_KAFKA, 1, 0, 20_000, (*FENCED, *UNKNOWN)),
     Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),
     Case("short-table", SHORT_TABLE, 0, 1, 740_000, (*PART, *REFUSED), ANEW, slow=True, early=1),
     Case("plain-steps", PLAIN_STEPS, 0, 1, 1_500_000, (*PART, *FENCED), slow=True, early=1),
@@ -92,7 +96,7 @@ def _cases() -> list[object]:
         pytest.param(
             case,
             id=f"{case.name}-{case.losses}-{case.failures}-{case.early}-{case.forgets}",
-            marks=[pytest.mark.slow] if case.slow else [],
+            marks=[pytest.mark.slow] * case.slow + [pytest.mark.deep] * case.deep,
         )
         for case in CASES
     ]

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from infra.toolchain.prepare import CHECKOUT
 from tests.mutants.module import Module
 from tests.mutants.trial import play
@@ -77,6 +79,7 @@ def test_the_wording_of_an_error_is_spared_and_counted(tmp_path: Path) -> None:
     assert 'return "XXinXX"' in everything, "a text that is no error's"
 
 
+@pytest.mark.deep
 def test_mutants_of_the_windows_are_played_and_killed() -> None:
     """Two files of the product, one of which declares only; nothing is left of the tree."""
     module = Module(
@@ -121,5 +124,6 @@ def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -
     assert played(tmp_path) == ENDS
 
 
+@pytest.mark.deep
 def test_a_mutant_that_other_tests_have_killed_is_not_played(tmp_path: Path) -> None:
     assert played(tmp_path, "little.x__table__mutmut_2") == {**ENDS, "return [1, 3]": False}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once import Trial
 from tests.unit.library.aggregates_page import ORDERS, RESULT, declared
+
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 
 def test_the_example_of_the_page_is_published_as_it_shows(spark: SparkSession) -> None:

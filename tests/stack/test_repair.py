@@ -29,7 +29,7 @@ from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
 from tests.stack.life_cycle import Command, command_on, documented
 from tests.stack.reader import values
-from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, records, truncating
+from tests.unit.library.broken_epochs import EPOCHS, HIT, SIZE, assert_exact, records, truncating
 from tests.unit.library.orders_world import OLD, ORDERS, SHARDS, Killed, Record, World, WorldDriver
 
 pytestmark = pytest.mark.stack
@@ -153,7 +153,7 @@ def test_what_a_truncated_shard_lacks_is_published_by_the_next_epoch(
         f"the next driver finishes epoch {HIT} as it is shown, and publishes what it lacks as epoch {HIT + 1}",
     ), told
     world.check()
-    world.driver().run(8 - HIT - 1)
+    world.driver().run(EPOCHS - HIT - 1)
     world.check()
     assert_exact(world)
     assert [record.repairs for record in world.head.tail[HIT : HIT + 2]] == [None, HIT]

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from tests.depth import examples
 from tests.harness.checkers.provenance import is_told
 from tests.harness.run_directory import RunDirectory
 from tests.tampered import run, season
@@ -19,7 +20,7 @@ from tests.tampered.places import Place, matches
 from tests.tampered.trial import Trial, Tried
 from tests.tampered.values import OPERATIONS, SAME, changed
 
-SEED, COUNT, OF_RECORDED = 1, 160, 40
+SEED, COUNT, OF_RECORDED = 1, examples(160), examples(40)
 
 
 @pytest.fixture(scope="module")

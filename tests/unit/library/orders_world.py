@@ -7,13 +7,13 @@ the next epoch over the next records. A shard can be given only a part of its ro
 from __future__ import annotations
 
 import itertools
-import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -143,7 +143,7 @@ class MemorySink:
             if isinstance(rows, pa.Table):
                 found += rows.to_pylist()
             else:
-                found += [json.loads(value) for _, value in rows]
+                found += [orjson.loads(value) for _, value in rows]
         return found
 
     def __str__(self) -> str:
@@ -167,6 +167,14 @@ class World:
         self.told: list[str] = []
         self.tried: tuple[str, ...] = ()
         self.bytes_max: int | None = None
+
+    def copy(self, records: Sequence[Record]) -> World:
+        """Return another one of the same name in which the same was published; of one only the epochs may go on."""
+        other = World(records, self.size, self.pipeline, self.topic)
+        other.layout, other.settings, other.store.objects = self.layout, self.settings, dict(self.store.objects)
+        for place, sink in self.sinks.items():
+            other.sinks[place].log, other.sinks[place].last = dict(sink.log), sink.last
+        return other
 
     @property
     def head(self) -> Head:
@@ -200,7 +208,7 @@ class World:
         for name, rows in self.rows().items():
             without = {"epoch"} if name == DEAD_LETTER else {"epoch", "source", "topic", "partition", "offset"}
             kept = ({key: value for key, value in row.items() if key not in without} for row in rows)
-            found[name] = Counter(json.dumps(row, sort_keys=True, default=str) for row in kept)
+            found[name] = Counter(orjson.dumps(row, str, orjson.OPT_SORT_KEYS).decode() for row in kept)
         return found
 
     def rows(self) -> dict[str, list[Record]]:

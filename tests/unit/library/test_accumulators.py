@@ -35,6 +35,7 @@ from effectively_once.state.accumulators import accumulators, is_number
 from effectively_once.state.aggregates import Aggregate
 from effectively_once.state.lateness import Windows
 from effectively_once.state.windows import WindowState
+from tests.depth import examples
 from tests.unit.library.column_values import EXACT, KINDS, LARGEST
 
 LENGTH_MS = 100
@@ -192,7 +193,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_results_are_those_of_plain_python_and_state_has_equal_bits_however_rows_are_divided(
     kind: pa.DataType, data: st.DataObject

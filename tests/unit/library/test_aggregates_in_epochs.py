@@ -39,11 +39,11 @@ from effectively_once.state import windows
 from tests.harness.checkers import aggregated
 from tests.harness.checkers.aggregated import Value
 from tests.harness.wire import spell
-from tests.unit.library.broken_epochs import SIZE, die, mend
+from tests.unit.library.broken_epochs import EPOCHS, HIT, SIZE, begun, die, mend
 from tests.unit.library.broken_epochs import records as plain_records
 from tests.unit.library.orders_world import MENDED, Killed, Record, World
 
-EPOCHS = 8
+DEEP = pytest.mark.deep
 VALUES: dict[str, Any] = {
     "rows": Count(),
     "cost": Sum("cost"),
@@ -62,7 +62,7 @@ COLUMNS = "user string, amount bigint, cost decimal(38, 2), weight double, note 
 PIPELINE = Pipeline(
     lambda frame: frame,
     COLUMNS,
-    window_ms=1_200,
+    window_ms=800,
     lateness_ms=100,
     rows=(ToKafka("accepted", key="user"),),
     windows=(
@@ -128,11 +128,10 @@ def order() -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("at", order(), ids=str)
-@pytest.mark.parametrize("epoch", [2, 6])
+@pytest.mark.parametrize("epoch", [pytest.param(2, marks=DEEP), 4])
 def test_killed_at_any_shard_of_any_sink_another_driver_comes_to_the_same(at: tuple[str, int], epoch: int) -> None:
     """Deltas of the epoch are there or not; the other driver reads all deltas anew, those of open windows too."""
-    attacked = world()
-    attacked.driver().run(epoch)
+    attacked = begun(records(), PIPELINE, epoch)
     driver = attacked.driver()
 
     def killed(_: int) -> None:
@@ -163,12 +162,11 @@ def test_two_drivers_that_publish_the_same_epoch_show_the_same_rows() -> None:
     assert_same(attacked)
 
 
-def test_a_window_of_more_epochs_than_a_worker_keeps_apart_is_repeated_alike() -> None:
+def test_a_window_of_more_epochs_than_a_worker_keeps_apart_is_repeated_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker that dies has merged most deltas while it read them; the next one has them as the chain names them."""
-    size = 4
-    number = len(records()) // size
-    assert number > 2 * windows.PARTS
-    steady, attacked = (World(records(), size, PIPELINE) for _ in range(2))
+    monkeypatch.setattr(windows, "PARTS", 3)
+    size, number = 8, 16
+    steady, attacked = (World(records()[: size * number], size, PIPELINE) for _ in range(2))
     steady.driver().run(number)
     for _ in range(number):
         driver = attacked.driver()
@@ -178,9 +176,10 @@ def test_a_window_of_more_epochs_than_a_worker_keeps_apart_is_repeated_alike() -
             forget()
         attacked.driver().start()
     assert shown(attacked) == shown(steady)
+    assert shown(steady)["per_user"], "no window was closed"
 
 
-@pytest.mark.parametrize("bytes_max", [300, 450])
+@pytest.mark.parametrize("bytes_max", [300, pytest.param(450, marks=DEEP)])
 def test_divided_epochs_come_to_the_same_but_for_how_they_were_cut(bytes_max: int) -> None:
     """Whatever is exact; an own aggregate that is not has other parts, and is told from them by nobody."""
     attacked = world()
@@ -190,15 +189,14 @@ def test_divided_epochs_come_to_the_same_but_for_how_they_were_cut(bytes_max: in
     assert_same(attacked, but="own")
 
 
-@pytest.mark.parametrize("after", [("accepted", 0), ("dead_letter", 1)])
+@pytest.mark.parametrize("after", [("accepted", 0), pytest.param(("dead_letter", 1), marks=DEEP)])
 def test_an_epoch_that_is_repaired_comes_to_the_same(after: tuple[str, int]) -> None:
-    attacked = world()
-    attacked.driver().run(3)
+    attacked = begun(records(), PIPELINE)
     driver = attacked.driver()
     driver.part = lambda shard, rows: rows.slice(0, rows.num_rows // 2) if shard == 0 else rows
     die(driver, after)
     attacked.repair(MENDED)
-    attacked.driver(MENDED).run(4)
+    attacked.driver(MENDED).run(EPOCHS - HIT - 1)
     assert_same(attacked, but="own")
 
 

@@ -16,6 +16,7 @@ from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.operate.backup.location import BackupLocation
 from effectively_once.state.merge import FAN
+from tests.depth import examples
 from tests.unit.library.backups import LAYOUT, goes_on, head_of, restored, stored, taken
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
@@ -71,7 +72,7 @@ def test_a_declared_epoch_is_published_again_after_a_restore() -> None:
 
 # A driver that merges every two deltas can overtake the copying in every epoch: it stops after eight, of ten tries.
 @pytest.mark.parametrize(("fan", "most"), [(2, 70), (FAN, 200)])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
 def test_at_whatever_pace_a_driver_goes_on_meanwhile_the_backup_can_go_on_from(
     fan: int, most: int, paces: list[int]

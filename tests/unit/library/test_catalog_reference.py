@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from effectively_once.ledger.hashes import U64, of_ids
 from effectively_once.state.catalog import Catalog, bloom, bucket, catalog, runs
 from effectively_once.state.lateness import Windows
+from tests.depth import examples
 
 WINDOWS = Windows(100, 50)
 Id = str | bytes
@@ -119,7 +120,7 @@ def _room_for(buckets: int, ids_of_a_run: int) -> Iterator[None]:
 def test_the_catalog_is_equal_to_plain_sets(
     hash_of: Callable[[pa.Array], U64], circumstances: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    @settings(max_examples=50)
+    @settings(max_examples=examples(50))
     @given(HISTORIES, st.sampled_from([1, 250, 600_000]))
     def equal(history: tuple[pa.DataType, list[Epoch]], bucket_ms: int) -> None:
         kind, epochs = history

@@ -28,6 +28,8 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.reader import PublishedRows
+from tests.depth import examples
+from tests.thinned import thinned
 from tests.unit.library import backups
 from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
@@ -133,14 +135,17 @@ def test_the_next_compaction_does_what_has_been_added(store: AgedStore) -> None:
     assert counts_of(rows_of(store)) == global_counts(EPOCHS + 20)
 
 
-def test_whatever_of_it_is_interrupted_another_one_finishes_it_and_readers_see_nothing(store: AgedStore) -> None:
-    """Broken off after each of its changes in turn."""
+@pytest.mark.parametrize("first", thinned(range(0, 21, 7)))
+def test_whatever_of_it_is_interrupted_another_one_finishes_it_and_readers_see_nothing(
+    first: int, store: AgedStore
+) -> None:
+    """Broken off after some of its changes."""
     whole = AgedStore()
     whole.objects = dict(store.objects)
     changes = count()
     whole.before = lambda request: next(changes) if isinstance(request, Put | Delete) else None
     compacted(whole)
-    for last in range(0, next(changes), 7):
+    for last in range(first, next(changes), 21):
         broken, left = AgedStore(), iter(range(last))
         broken.objects = dict(store.objects)
 
@@ -251,7 +256,7 @@ def _one_by_one(step: Step[object], store: AgedStore) -> Iterator[None]:
         return
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(st.integers(0, 12), max_size=400), st.integers(100, 300), st.booleans())
 def test_readers_see_the_same_rows_whatever_drivers_and_compactions_do_between_their_requests(
     turns: list[int], first_steps: int, old_head: bool
@@ -344,7 +349,7 @@ def test_a_backup_from_the_floor_on_holds_none(store: AgedStore) -> None:
     goes_on(again, 5)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(st.integers(0, 6), max_size=60))
 def test_a_backup_that_is_taken_meanwhile_has_no_span_that_its_head_does_not_allow(paces: list[int]) -> None:
     """Restored, such a span would hold epochs which the chain has still to publish, and with other ranges."""

@@ -17,6 +17,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
 from effectively_once.state import catalog
 from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decode, encode, largest
+from tests.depth import examples
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 
 LAYOUT = Layout("counts")
@@ -161,7 +162,7 @@ def test_a_whole_delta_that_is_not_the_one_recorded_is_refused() -> None:
             log_of(store).read(Named(3, rows))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32), st.floats(0, 1), st.booleans())
 @example(0, 0.0, True)
 def test_damaged_bytes_are_a_corrupt_delta_or_no_damage_to_the_ids(seed: int, where: float, cut: bool) -> None:

@@ -20,6 +20,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.state.deltas import Named
+from tests.depth import examples
 from tests.unit.library.one_epoch import (
     PIPELINE,
     ROWS,
@@ -29,7 +30,7 @@ from tests.unit.library.one_epoch import (
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ROWS, st.integers(1, 5), st.randoms(use_true_random=False))
 def test_what_a_shard_publishes_does_not_depend_on_how_its_rows_arrive(
     rows: list[dict[str, Any]], batches: int, shuffled: random.Random
@@ -59,7 +60,7 @@ def test_what_a_shard_publishes_does_not_depend_on_how_its_rows_arrive(
     assert told["letters"] == dict(Counter(letter["reason"] for letter in letters))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ROWS)
 def test_partial_aggregates_come_to_those_of_all_accepted_rows(rows: list[dict[str, Any]]) -> None:
     """Of both kinds of windows, each with its own number of values."""

@@ -101,7 +101,7 @@ class Asking:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A shard whose mark of epoch 4 is visible, and whose transaction of epoch 5 is whole."""
     made = World(written=_mark(5, ROWS), shown=_mark(4, OTHERS))
-    monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(hanging, "PATIENCE_S", 0.02)
     monkeypatch.setattr(hanging, "PAUSE_S", 0.001)
 
     @lru_cache
@@ -143,7 +143,7 @@ def test_nobody_is_asked_where_readers_reach_the_end(world: World) -> None:
 @pytest.mark.parametrize("topic", [SHARD.topic, SHARD.progress])
 def test_markers_that_are_on_their_way_are_waited_for(world: World, topic: str) -> None:
     world.open = (SHARD.topic, SHARD.progress)
-    world.hides = {topic: 20}
+    world.hides = {topic: 5}
     assert not end_hanging(SHARD, TIMEOUT_S)
     assert (world.ended, world.hides) == ([], {topic: 0})
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 
 from effectively_once.errors import CheckpointError, SinkError
 from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.as_shown import AsShown
+from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
@@ -21,17 +23,21 @@ from tests.unit.ledger.samples import due_of
 from tests.unit.library.ledger_driver import LedgerDriver
 
 
-@pytest.fixture
-def inspection() -> Inspection:
-    """Twelve epochs and a declared one."""
-    store = MemoryStore()
-    driver = LedgerDriver.started(store, Layout("clicks"))
+@cache
+def _head() -> Head:
+    """Seventy epochs and a declared one."""
+    driver = LedgerDriver.started(MemoryStore(), Layout("clicks"))
     driver.run(70)
     next(driver.steps())
+    return driver.held.head
+
+
+@pytest.fixture
+def inspection() -> Inspection:
     return Inspection(
         "clicks",
         "http://store/data/clicks",
-        driver.held.head,
+        _head(),
         4321,
         [MarkFacts("accepted", 0, 69, 1), MarkFacts("accepted", 1, None), MarkFacts("global_counts", None, 69, 1)],
         {"ids": DeltaFacts(8, 4, 1234, 5678)},

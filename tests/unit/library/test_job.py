@@ -180,6 +180,8 @@ def test_without_a_wheel_the_code_of_the_job_is_the_version(modules: Path) -> No
     assert code_digest(import_pipeline("job_good").transform) != first
 
 
-def test_any_callable_may_be_a_transform() -> None:
+def test_any_callable_may_be_a_transform(modules: Path) -> None:
     """Without a wheel too: one with its parameters given, or an object that is called."""
+    (modules / "job_good.py").write_text(GOOD)
+    transform = import_pipeline("job_good").transform
     assert code_digest(functools.partial(transform)) == code_digest(transform)

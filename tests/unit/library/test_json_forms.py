@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.pipeline.json import FORMS
+from tests.depth import examples
 from tests.fuzz.reading import read
 from tests.fuzz.typed import DAYS, MOMENTS, changed, typed_records
 from tests.spark.test_json_records import TYPED, TYPED_FIELDS
 
-SAME = settings(deadline=None, database=None, derandomize=True, max_examples=2_000)
+SAME = settings(deadline=None, database=None, derandomize=True, max_examples=examples(2_000))
 FIELDS = dict(field.split() for field in TYPED_FIELDS.split(", "))
 KINDS = {"day": "date", "at": "timestamp"}
 

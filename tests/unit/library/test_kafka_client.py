@@ -25,7 +25,7 @@ from effectively_once.sources.kafka import KafkaSource
 from tests.settings import pipeline_settings
 
 SECRET = "of-nobody-else"
-NOBODY = pipeline_settings(kafka_bootstrap="127.0.0.1:1", start_patience_s=1)
+NOBODY = pipeline_settings(kafka_bootstrap="127.0.0.1:1").model_copy(update={"start_patience_s": 0.3})
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed, long_texts
 from effectively_once.epoch import between
 from effectively_once.state import keys
+from tests.depth import examples
 from tests.unit.library.column_values import KINDS
 
 ODD = st.text(st.sampled_from(["~", "|", "0", "1", "a", "é", "\0"]), max_size=5)
@@ -34,7 +35,7 @@ def test_keys_come_back_and_no_two_are_one_text(drawn: tuple[list[pa.DataType], 
     assert len(set(texts.to_pylist())) == len(set(rows))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(ODD, min_size=1))
 def test_a_text_is_its_own_key_as_ever(texts: list[str]) -> None:
     assert keys.encode(pa.table({"user": pa.array(texts, pa.string())}), ("user",)).to_pylist() == texts

@@ -28,6 +28,7 @@ from effectively_once.state.deltas import Canonical, FoldCache, Named, S, ShardD
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import PACE, RECENT, LiveDeltas
 from effectively_once.state.windows import WindowState
+from tests.depth import examples
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.ledger_driver import LedgerDriver, accepted_once
@@ -110,7 +111,7 @@ class Shard:
 EPOCHS = st.lists(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 60)), max_size=4), min_size=1, max_size=14)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(EPOCHS, st.lists(st.booleans(), min_size=14, max_size=14), st.integers(3, 30))
 def test_state_folded_from_spans_is_that_folded_from_their_deltas(
     epochs: list[list[tuple[str, int]]], there: list[bool], pace: int
@@ -133,7 +134,7 @@ def test_state_folded_from_spans_is_that_folded_from_their_deltas(
         assert merged.published(moved) == plain.published(moved)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(EPOCHS, st.integers(3, 30), st.integers(0, 6))
 def test_a_driver_that_starts_names_what_the_one_before_named(
     epochs: list[list[tuple[str, int]]], pace: int, more: int
@@ -223,7 +224,7 @@ def unmerged() -> Published:
     return rows
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 40)), max_size=12))
 def test_two_drivers_that_merge_publish_what_one_publishes_that_does_not(
     unmerged: Published, turns: list[tuple[int, int]]
@@ -296,7 +297,7 @@ def test_what_head_names_is_never_deleted_and_all_else_is() -> None:
             assert wanted(store) <= stored(store)
             left.append(len(stored(store) - wanted(store)))
             lengths |= {delta.named.epoch - delta.named.first + 1 for delta in live(store)}
-            if len(left) == 60:
+            if len(left) == 30:
                 break
     assert lengths == {1, 2, 4}
     assert set(left) == {0}

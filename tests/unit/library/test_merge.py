@@ -19,6 +19,7 @@ from effectively_once.ledger.objects import Delete, Get, Put
 from effectively_once.state import catalog, merge
 from effectively_once.state.deltas import Named, ShardDeltas, encode
 from effectively_once.state.merge import FAN, choose, merge_oldest, take_in
+from tests.depth import examples
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore
@@ -236,7 +237,7 @@ def test_rows_that_were_read_are_digested_once() -> None:
 SPANS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=6)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(SPANS)
 def test_spans_take_the_place_of_whole_entries_or_are_refused(spans: list[tuple[int, int]]) -> None:
     """However the chain came to name them, no epoch is named twice."""

@@ -41,6 +41,7 @@ from effectively_once.epoch.message_bytes import (
 )
 from effectively_once.epoch.messages import messages
 from effectively_once.sinks.tables import COLUMN_TYPES
+from tests.depth import examples
 
 DECIMALS = (pa.decimal128(38, 38), pa.decimal128(1, 0))
 COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate((*COLUMN_TYPES, *DECIMALS))])
@@ -170,7 +171,7 @@ VALUES: dict[str, Any] = {
 ESCAPED = st.text(st.sampled_from(['"', "\\", "\x01", "\n", "a", "é", "\U0001f600"]), max_size=400)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(ESCAPED.filter(bool), st.sampled_from([65_536, 20_000_000]))
 def test_no_result_of_texts_is_larger_than_its_topic_takes(text: str, most: int) -> None:
     """Of records as large as they may be, none of which knows the others. One of them is the key of the message too."""

@@ -65,7 +65,8 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Compile the filter against the jars that Spark runs with; return what starts a page behind it."""
     jdk, classes = find_jdk(), tmp_path_factory.mktemp("classes")
     jars = f"{pyspark_jars()}/*"
-    compiled = [jdk.javac, "-proc:none", "-encoding", "UTF-8", "-classpath", jars, "-d", classes, FILTER, PAGE]
+    quick = [f"-J{option}" for option in QUICK[:2]]
+    compiled = [jdk.javac, *quick, "-proc:none", "-encoding", "UTF-8", "-classpath", jars, "-d", classes, FILTER, PAGE]
     subprocess.run([str(word) for word in compiled], check=True, timeout=START_S)
     return [str(jdk.java), *QUICK, "-classpath", f"{classes}:{jars}", "GuardedPage"]
 

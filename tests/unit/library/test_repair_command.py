@@ -22,7 +22,7 @@ from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.sinks.kafka_shard import ShardAddress
 from tests.unit.ledger.samples import due_of
-from tests.unit.library.broken_epochs import HIT, assert_exact, assert_goes_on, broken
+from tests.unit.library.broken_epochs import EPOCHS, HIT, assert_exact, assert_goes_on, broken
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, World
 
@@ -96,7 +96,7 @@ def test_with_yes_it_pins_and_tells_what_comes_next_and_again_what_there_is_by_t
         command(world, which=abandon, yes=True)
     world.driver(MENDED).run(0)
     assert command(world) == [f"epoch {HIT} is repaired by epoch {HIT + 1}; nothing is left to do"]
-    world.driver(MENDED).run(8 - HIT - 1)
+    world.driver(MENDED).run(EPOCHS - HIT - 1)
     with pytest.raises(ControlError, match="no epoch is declared"):
         command(world)
     assert_exact(world)

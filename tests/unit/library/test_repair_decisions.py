@@ -14,12 +14,22 @@ from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.objects import run
-from tests.unit.library.broken_epochs import HIT, SIZE, assert_exact, assert_goes_on, broken, records, truncating
-from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS, World
+from tests.thinned import thinned
+from tests.unit.library.broken_epochs import (
+    EPOCHS,
+    HIT,
+    assert_exact,
+    assert_goes_on,
+    begun,
+    broken,
+    records,
+    truncating,
+)
+from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS
 
 
 @pytest.mark.parametrize("length", [0, 60])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", thinned(range(4), 4))
 def test_decisions_that_travel_inline_are_read_from_what_is_visible(seed: int, length: int) -> None:
     """There is no object of the decision then, only rows; or that of a repeat which was refused."""
     world = broken(seed, length=length, part=lambda shard, rows: rows.slice(2, 5) if shard == 0 else rows)
@@ -32,11 +42,10 @@ def test_decisions_that_travel_inline_are_read_from_what_is_visible(seed: int, l
     assert_goes_on(world)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", thinned(range(3)))
 def test_windows_decided_on_some_partials_are_decided_again(seed: int) -> None:
     """The second step got too little: nothing visible depends on its decision."""
-    world = World(records(seed), SIZE)
-    world.driver().run(HIT)
+    world = begun(records(seed))
     driver = world.driver()
     driver.partials = lambda shard, rows: rows if shard else rows.slice(0, rows.num_rows // 2)
     pinned = driver.declare()
@@ -49,8 +58,7 @@ def test_windows_decided_on_some_partials_are_decided_again(seed: int) -> None:
 
 def test_windows_that_the_first_attempt_showed_stay_as_they_are() -> None:
     """It went through with truncated rows, up to the files, and died before it was recorded."""
-    world = World(records(5), SIZE)
-    world.driver().run(HIT)
+    world = begun(records(5))
     driver = world.driver()
     driver.part = truncating(5, 0)
     driver.finish(driver.declare())
@@ -88,7 +96,7 @@ def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_
     world = broken(4, pipeline=pipeline)
     before = Counter(answers)
     world.repair()
-    world.driver().run(8 - HIT - 1)
+    world.driver().run(EPOCHS - HIT - 1)
     asked = Counter(answers)
     assert_exact(world)
     shown = set(as_shown.read(world.store, world.head.tail[HIT].shown["0"])["offset"].to_pylist())
@@ -96,7 +104,7 @@ def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_
     assert set(asked.values()) <= {1, 2}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", thinned(range(3)))
 def test_a_decision_that_nobody_saw_is_taken_again(seed: int) -> None:
     """No shard is finished as shown, and no epoch has to repair another."""
     world = broken(seed, after=None)

@@ -15,6 +15,7 @@ import pytest
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.epoch import shard_state
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
+from tests.thinned import thinned
 from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
 
@@ -55,7 +56,7 @@ def at_request(world: World, number: int, happens: object) -> None:
     world.store.before = count
 
 
-@pytest.mark.parametrize("number", range(14))
+@pytest.mark.parametrize("number", thinned(range(14)))
 def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing(number: int) -> None:
     """The epoch could be finished, and is: what the command does when it wakes is in nobody's way."""
     world = broken(4, after=None, pipeline=PRICED, part=lambda _, rows: rows)
@@ -68,7 +69,7 @@ def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing
     assert_exact(world)
 
 
-@pytest.mark.parametrize("number", range(14))
+@pytest.mark.parametrize("number", thinned(range(14)))
 @pytest.mark.parametrize("after", [None, ("orders", 1)])
 def test_a_command_that_is_killed_anywhere_is_run_again(number: int, after: tuple[str, int] | None) -> None:
     """Or has nothing left to do."""

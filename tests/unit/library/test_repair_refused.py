@@ -9,7 +9,7 @@ import pytest
 
 from effectively_once.epoch import refusals
 from effectively_once.pipeline.columns import DEAD_LETTER
-from tests.unit.library.broken_epochs import AFTER, HIT, SIZE, die, records, truncating
+from tests.unit.library.broken_epochs import AFTER, EPOCHS, HIT, SIZE, die, records, truncating
 from tests.unit.library.orders_world import ORDERS, World
 
 REASON = "refused_by_table orders: odd"
@@ -46,7 +46,7 @@ def test_what_a_table_refused_of_an_epoch_stays_refused_though_its_constraint_go
     for shard in (0, 1):
         world.sinks["orders", shard].constraint = lambda _: {}
     world.repair()
-    world.driver().run(8 - HIT - 1)
+    world.driver().run(EPOCHS - HIT - 1)
     shown = world.rows()
     accepted = [row["id"] for row in shown["accepted"]]
     assert sorted(row["id"] for row in shown["orders"]) == sorted(accepted)

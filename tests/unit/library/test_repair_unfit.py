@@ -12,7 +12,7 @@ from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, ControlError, SinkError
 from effectively_once.sinks.publish import Mark
 from effectively_once.state import deltas
-from tests.unit.library.broken_epochs import HIT, SIZE, assert_goes_on, broken, driver_shard, records
+from tests.unit.library.broken_epochs import HIT, SIZE, assert_goes_on, begun, broken, driver_shard, records
 from tests.unit.library.orders_world import COLUMNS, OLD, World
 
 
@@ -30,10 +30,8 @@ def refused(world: World, match: str, kind: type[Exception] = SinkError) -> None
 
 
 def test_an_epoch_of_which_nothing_is_visible_or_decided_is_refused() -> None:
-    world = World(records(1), SIZE)
-    driver = world.driver()
-    driver.run(HIT)
-    driver.declare()
+    world = begun(records(1))
+    world.driver().declare()
     refused(world, rf"no shard shows or has decided on rows of epoch {HIT}.*effectively-once abandon", ControlError)
 
 
@@ -79,8 +77,7 @@ def test_rows_that_do_not_say_which_they_are_are_refused() -> None:
 def test_files_that_do_not_say_which_rows_they_show_are_refused() -> None:
     """They are visible for all shards at once, and no object holds the ids of a shard."""
     pipeline = Pipeline(lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, rows=(ToFiles("archive"),))
-    world = World(records(1, length=1), SIZE, pipeline)
-    world.driver().run(HIT)
+    world = begun(records(1, length=1), pipeline)
     driver = world.driver()
     driver.part = lambda _, rows: rows.slice(0, 5)
     pinned = driver.declare()

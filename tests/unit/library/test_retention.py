@@ -20,6 +20,7 @@ from effectively_once.operate.retention.retention import CHUNK, KEPT, UNSOUND, Y
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.state.lateness import Windows
 from effectively_once.store.listing import Listed
+from tests.depth import examples
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS
@@ -296,7 +297,7 @@ class Drivers:
             self._stale.append(stale)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 150))
 def test_whatever_drivers_do_meanwhile_nothing_that_is_read_goes_and_no_leftover_stays(
     turns: list[int], first_steps: int

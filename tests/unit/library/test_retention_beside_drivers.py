@@ -61,9 +61,9 @@ def _explored(pipeline: Pipeline, judge: Judge = View.judge) -> Explored:
 @pytest.mark.parametrize(
     ("pipeline", "states", "deletes"),
     [
-        (STATE, 550_000, "model/deltas/ids/N/N-N.arrow"),
+        pytest.param(STATE, 550_000, "model/deltas/ids/N/N-N.arrow", marks=pytest.mark.deep),
         (RECORDED, 108_000, "model/recorded/draw/N/N.arrow"),
-        (FILES, 190_000, "model/files/data/N-N-A.parquet"),
+        pytest.param(FILES, 190_000, "model/files/data/N-N-A.parquet", marks=pytest.mark.deep),
     ],
 )
 def test_drivers_publish_every_record_once_whatever_retention_deletes(

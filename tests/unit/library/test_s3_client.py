@@ -72,7 +72,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def serve(server: Server, scheme: str = "http") -> S3ObjectStore:
     threading.Thread(target=server.http.serve_forever, args=(0.05,), daemon=True).start()
-    return S3ObjectStore(BucketAddress(f"{scheme}://127.0.0.1:{server.http.server_port}", "bucket"), patience_s=0.5)
+    return S3ObjectStore(BucketAddress(f"{scheme}://127.0.0.1:{server.http.server_port}", "bucket"), patience_s=0.25)
 
 
 def with_keys(monkeypatch: pytest.MonkeyPatch, **more: str) -> None:

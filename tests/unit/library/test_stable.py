@@ -20,6 +20,7 @@ from effectively_once.ledger.objects import Delete
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.state import deltas
 from infra.cluster.access import CHECKOUT
+from tests.depth import examples
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.library.unsteady_step import ADDS, KEY, LAYOUT, Unsteady, ask, rows_of
 
@@ -112,7 +113,7 @@ def test_rows_that_only_lie_otherwise_in_memory_are_the_same_rows() -> None:
     assert ask(store, unsteady, pa.concat_tables([rows_of("a"), rows_of("x", "b").slice(1)]))[1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32), st.floats(0, 1), st.booleans())
 def test_any_damage_to_a_record_is_refused(seed: int, where: float, cut: bool) -> None:
     store, unsteady = MemoryStore(), Unsteady()

@@ -30,6 +30,8 @@ PIPELINE = Pipeline(
     rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw"), ToIceberg("lake")),
 )
 LAYOUT = Layout("clicks")
+# Shorter than an operator may have it.
+SETTINGS = pipeline_settings(database="postgresql://h:1/d").model_copy(update={"start_patience_s": 0.05})
 RECORDED, DECLARED = 4, 5
 
 
@@ -66,7 +68,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
     store = MemoryStore()
     for epoch in range(of["raw"] + 1):
         ManifestSink(store, LAYOUT, "raw").publish_staged(epoch, 1, [])
-    job = Job(PIPELINE, pipeline_settings(database="postgresql://h:1/d", start_patience_s=1.0))
+    job = Job(PIPELINE, SETTINGS)
     check = Preflight(job, LAYOUT, cast(S3ObjectStore, store), cast(KafkaSource, None))
     try:
         check.marks(head(declared=declared))
@@ -108,7 +110,7 @@ def test_a_mark_that_seems_to_lag_may_be_behind_a_transaction_that_hangs(monkeyp
     ended: list[str] = []
 
     def end(address: Any, timeout_s: float) -> bool:
-        assert timeout_s == 1.0
+        assert timeout_s == SETTINGS.start_patience_s
         ended.append(str(address))
         return True
 
@@ -118,7 +120,7 @@ def test_a_mark_that_seems_to_lag_may_be_behind_a_transaction_that_hangs(monkeyp
     monkeypatch.setattr(preflight, "read_mark", lambda address, _: recorded if str(address) in ended else None)
     monkeypatch.setattr(preflight, "end_hanging", end)
     monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
-    job = Job(PIPELINE, pipeline_settings(database="postgresql://h:1/d", start_patience_s=1.0))
+    job = Job(PIPELINE, SETTINGS)
     check = Preflight(job, LAYOUT, cast(S3ObjectStore, MemoryStore()), cast(KafkaSource, None))
     assert all(mark == recorded for _, mark in check._find_marks(RECORDED))
     assert ended == [hidden]

@@ -137,7 +137,7 @@ def test_no_sum_is_wrapped_or_rounded_however_the_rows_are_divided(
 @pytest.mark.parametrize("rounds", [1, 2, state.PARTS + 3])
 def test_windows_as_many_as_rows_are_each_final_once(rounds: int) -> None:
     """One clock that jumps: each row of an epoch has a window of its own."""
-    number = 3000
+    number = 1000
     counts = WindowState(WINDOWS, COUNT)
     starts = [(7919 * n % number) * 100 for n in range(number)]
     for _ in range(rounds):
@@ -169,14 +169,15 @@ def test_event_times_that_are_spread_over_many_windows_take_no_copy_for_each(mon
 
     monkeypatch.setattr(state, "_copy", counted)
     counts = WindowState(WINDOWS, COUNT)
-    number = 20_000
+    number = 5_000
+    rows = _spread(number, number)
     for _ in range(state.PARTS + 1):
-        counts.fold(_spread(number, number))
+        counts.fold(rows)
     assert sum(copied) == (state.PARTS + 2) * number
     assert len(copied) <= (state.PARTS + 2) * (number // 256 + 1)
     final = counts.final(None, 10**9)
     assert final["count"].to_pylist() == [
-        (state.PARTS + 1) * row["count"] for row in _spread(number, number).sort_by("window_start_ms").to_pylist()
+        (state.PARTS + 1) * row["count"] for row in rows.sort_by("window_start_ms").to_pylist()
     ]
 
 

@@ -40,6 +40,7 @@ from effectively_once.ledger.objects import Delete, Put
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
 from effectively_once.state.lateness import Windows
+from tests.depth import examples
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 from tests.unit.library.listed_store import ListedStore
@@ -197,7 +198,7 @@ def test_rows_without_proof_that_they_are_all_are_refused(monkeypatch: pytest.Mo
         ran(monkeypatch, unclosed.to_batches(), silent, ranges=NOTHING, abandoned=False)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ROWS, st.sampled_from([1, 60]), st.randoms(use_true_random=False))
 def test_a_recorded_epoch_gives_the_same_rows_again_and_publishes_nothing(
     rows: list[dict[str, Any]], times: int, shuffled: random.Random

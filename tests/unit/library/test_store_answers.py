@@ -37,7 +37,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
 
         def store(*answers: Answer) -> S3ObjectStore:
             left[:] = answers
-            return S3ObjectStore(BucketAddress(endpoint, "bucket"), patience_s=0.5)
+            return S3ObjectStore(BucketAddress(endpoint, "bucket"), patience_s=0.25)
 
         yield store
 

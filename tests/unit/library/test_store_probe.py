@@ -45,7 +45,7 @@ def started(lack: Lack, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Prefl
     monkeypatch.setenv(s3_client.SECRET_KEY, "b" * 8)
     pipeline = Pipeline(lambda frame: frame, pa.schema([("user", pa.string())]), rows=(ToFiles("raw"),))
     with fake_s3(lack) as (endpoint, fake):
-        settings = pipeline_settings(s3_endpoint=endpoint, start_patience_s=1.0)
+        settings = pipeline_settings(s3_endpoint=endpoint).model_copy(update={"start_patience_s": 0.3})
         store = object_store.S3ObjectStore(settings.bucket)
         yield Preflight(Job(pipeline, settings), LAYOUT, store, cast(KafkaSource, None)), fake
 
