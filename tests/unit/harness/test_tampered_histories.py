@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import examples
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricated_files import Row
@@ -244,7 +245,8 @@ def test_a_history_that_counts_its_lines_misses_any_of_them(run: Path) -> None:
     """Some lines say nothing that another one would miss: the last tells how many there were."""
     history(lambda rows: rows[-1].update(lines=len(rows) - 1))(run)
     assert judge(run, write=False).verdict is PASS
-    for at, row in enumerate(lines_of(run / "history.jsonl")[:-1]):
+    rows = [*enumerate(lines_of(run / "history.jsonl")[:-1])]
+    for at, row in rows[:: len(rows) // examples(len(rows))]:
         history(lambda rows, at=at: rows.pop(at))(run)  # type: ignore[misc]
         assert judge(run, write=False).verdict is UNKNOWN, row
         history(lambda rows, at=at, row=row: rows.insert(at, row))(run)  # type: ignore[misc]
