@@ -69,7 +69,7 @@ WANTED: Final = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Deployment:
     """What is in force, who is there, and which of the table's conditions hold."""
 

@@ -19,16 +19,14 @@ PORTS: Final = (
 ASKED: Final[list[Asked]] = [*((port, "TCP") for port in (*PORTS, 53)), *((port, "UDP") for port in (53, 443, 9092))]
 
 
-def meant(there: Deployment, way: str, source: Endpoint, target: Endpoint, asked: Asked) -> bool:
-    """Whether the table has it, as one side sees it: that of the target (INGRESS), or of the source (EGRESS)."""
-    return any(_meant(there, one, way, source, target) for one in _on(asked))
-
-
 @cache
-def _on(asked: Asked) -> list[Flow]:
-    """Flows that use a port; looked up for every pair of pods and every mutant of a policy."""
-    port, protocol = asked
-    return [one for one in FLOWS if protocol in one.protocols and port in (one.ports or (8080,))]
+def meant(there: Deployment, way: str, source: Endpoint, target: Endpoint) -> frozenset[Asked]:
+    """Return which ports the table has, as one side sees it: that of the target (INGRESS), or of the source (EGRESS).
+
+    Looked up for every pair of pods and every mutant of a policy.
+    """
+    found = [one for one in FLOWS if _meant(there, one, way, source, target)]
+    return frozenset((port, how) for one in found for how in one.protocols for port in one.ports or (8080,))
 
 
 def _meant(there: Deployment, flow: Flow, way: str, source: Endpoint, target: Endpoint) -> bool:
@@ -61,10 +59,10 @@ def wrong(there: Deployment, policies: list[Object], about: Callable[[Endpoint],
             closing = isolated(policies, pod, way)
             for peer in there.endpoints:
                 source, target = (pod, peer) if way == EGRESS else (peer, pod)
-                for asked in ASKED if pod is not peer else ():
-                    is_open = opened(closing, way, peer, asked)
-                    if is_open != meant(there, way, source, target, asked):
-                        said = "open, and not in the table" if is_open else "in the table, and closed"
+                if pod is not peer:
+                    is_open = opened(closing, way, peer, ASKED)
+                    for asked in sorted(is_open ^ meant(there, way, source, target) & {*ASKED}):
+                        said = "open, and not in the table" if asked in is_open else "in the table, and closed"
                         yield f"{way}: {source} -> {target} {asked}: {said}"
 
 

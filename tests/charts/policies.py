@@ -58,30 +58,29 @@ def selects(policy: Object, pod: Endpoint) -> bool:
     return policy["metadata"]["namespace"] == pod.namespace and _matches(policy["spec"]["podSelector"], pod.labels)
 
 
-def opened(closing: list[Object], way: str, peer: Endpoint, asked: Asked) -> bool:
-    """Return whether a pod that these policies close in a direction is open to a peer; without any, it always is."""
-    return not closing or any(
-        _opens(rule, way, policy["metadata"]["namespace"], peer, asked)
-        for policy in closing
-        for rule in policy["spec"].get(way) or ()
-    )
+def opened(closing: list[Object], way: str, peer: Endpoint, asked: Iterable[Asked]) -> set[Asked]:
+    """Return those ports that a pod which these policies close in a direction has open to a peer; without any, all."""
+    named = {*asked}
+    rules = [(rule, one["metadata"]["namespace"]) for one in closing for rule in one["spec"].get(way) or ()]
+    found: set[Asked] = set().union(*(_opens(rule, way, namespace, peer, named) for rule, namespace in rules))
+    return found if closing else named
 
 
 def allowed(policies: list[Object], source: Endpoint, target: Endpoint, port: int, protocol: str = "TCP") -> bool:
     """Return whether a connection comes about: the source may begin it, and the target may take it."""
     sides = ((EGRESS, source, target), (INGRESS, target, source))
-    return all(opened(isolated(policies, pod, way), way, peer, (port, protocol)) for way, pod, peer in sides)
+    return all(opened(isolated(policies, pod, way), way, peer, [(port, protocol)]) for way, pod, peer in sides)
 
 
-def _opens(rule: Object, way: str, namespace: str, peer: Endpoint, asked: Asked) -> bool:
+def _opens(rule: Object, way: str, namespace: str, peer: Endpoint, asked: set[Asked]) -> set[Asked]:
     _known(rule, {"ports", PEERS[way]})
     ports, peers = rule.get("ports") or (), rule.get(PEERS[way]) or ()
     for one in ports:
         _known(one, {"port", "protocol"})
     # Without ports all of them, without peers everybody.
-    return (not ports or any((one["port"], one["protocol"]) == asked for one in ports)) and (
-        not peers or any(_is(one, namespace, peer) for one in peers)
-    )
+    if peers and not any(_is(one, namespace, peer) for one in peers):
+        return set()
+    return asked & {(one["port"], one["protocol"]) for one in ports} if ports else asked
 
 
 def _is(wanted: Object, namespace: str, peer: Endpoint) -> bool:

@@ -18,6 +18,8 @@ from infra.toolchain.go_tools import HELM_TOOL, build
 from infra.values.generate import CHARTS
 
 TIMEOUT_S = 60.0
+# The C library reads a chart ten times as fast.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NAMESPACE = "release-namespace"
 Object = dict[str, Any]
 
@@ -80,7 +82,7 @@ def render(chart: str, values: dict[str, Any], name: str = "release", namespace:
 def _rendered(chart: str, values: str, name: str, namespace: str) -> Rendered:
     answer = helm("template", name, str(CHARTS / chart), "--namespace", namespace, values=json.loads(values))
     assert answer.returncode == 0, answer.stderr
-    return Rendered([found for found in yaml.safe_load_all(answer.stdout) if found])
+    return Rendered([found for found in yaml.load_all(answer.stdout, LOADER) if found])
 
 
 def environment(pod: Object) -> dict[str, Any]:

@@ -103,6 +103,9 @@ def test(
                 console.say(f"… left out: {error}")
     elif extent is Extent.QUICK:
         os.environ[SLICED] = "1"
+    # Each worker reads all tests and many a test starts a Python: what they import is compiled once, as Python does
+    # unless the caller's shell says otherwise.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     words = ("-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args)
     raise typer.Exit(run_tool("python", *words).returncode)
 

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
 import pulumi
 from pulumi.runtime import mocks, rpc
-from pulumi.runtime.proto import callback_pb2
+from pulumi.runtime.proto import callback_pb2, source_pb2
 from pulumi_kubernetes import Provider
 
 from infra import assembly
@@ -172,9 +173,26 @@ def deploy(
         assembly.check(wanted)
         result.update(assembly.build(wanted, Provider("cluster", context="test"), brought or {}, works))
 
-    with mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks):
+    with (
+        mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks),
+        # Where in the program a resource was asked for takes a quarter of the time, and nobody looks.
+        mock.patch("pulumi.runtime.resource._get_stack_trace", source_pb2.StackTrace),
+    ):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
     return Deployed(engine, result)
+
+
+_FOLDER = TemporaryDirectory()
+_ONCE: list[tuple[Settings, Deployed]] = []
+
+
+def deploy_once(wanted: Settings) -> Deployed:
+    """Return a deployment by these settings, which is made for all tests once; not to be changed."""
+    for known, deployed in _ONCE:
+        if known == wanted:
+            return deployed
+    _ONCE.append((wanted, deploy(wanted, crds(Path(_FOLDER.name)))))
+    return _ONCE[-1][1]
 
 
 class _Callbacks:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.components.clients import jaas
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, secret_value, settings
+from tests.infra.platform import Deployed, deploy_once, secret_value, settings
 
 AUDIT = {"job": "own.audit", "kafka_credentials_secret": "own/login"}
 PIPELINES = {"user_counts": {"result_store": True}, "audit": AUDIT}
@@ -21,14 +20,14 @@ DATABASE = {"host": "db", "credentials_secret": "vault/db", "ssl_mode": "verify-
 NAMESPACE = "effectively-once-pipelines"
 
 
-def deployed(folder: Path, security: dict[str, Any] = LOGIN, store: dict[str, Any] = KEYS) -> Deployed:
+def deployed(security: dict[str, Any] = LOGIN, store: dict[str, Any] = KEYS) -> Deployed:
     wanted = settings(
         kafka={"external": "b.example:9093", "security": security},
         object_store={"external": {**STORE, **store}},
         result_store={"external": DATABASE},
         pipelines=PIPELINES,
     )
-    return deploy(wanted, crds(folder))
+    return deploy_once(wanted)
 
 
 def data(one: Deployed, name: str, namespace: str = NAMESPACE) -> dict[str, str]:
@@ -42,8 +41,8 @@ def pods(one: Deployed, release: str, chart: str = "streaming-pipeline") -> dict
     return dict(render(chart, one.values(release), release).pods())
 
 
-def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certificate(tmp_path: Path) -> None:
-    one = deployed(tmp_path)
+def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certificate() -> None:
+    one = deployed()
     copied = data(one, "user-counts-kafka")
     assert copied == {
         "username": secret_value("username"),
@@ -58,14 +57,14 @@ def test_a_login_is_copied_with_what_the_jvm_reads_and_with_the_brokers_certific
     } <= waits
 
 
-def test_a_pipeline_may_have_a_login_of_its_own(tmp_path: Path) -> None:
-    own = data(deployed(tmp_path), "audit-kafka")
+def test_a_pipeline_may_have_a_login_of_its_own() -> None:
+    own = data(deployed(), "audit-kafka")
     assert (own["password"], own["ca.crt"]) == (secret_value("password", "own"), secret_value("ca.crt"))
 
 
 @pytest.mark.parametrize("release", ["user-counts", "audit"])
-def test_every_pod_of_a_pipeline_finds_them_where_its_environment_says(release: str, tmp_path: Path) -> None:
-    one = deployed(tmp_path)
+def test_every_pod_of_a_pipeline_finds_them_where_its_environment_says(release: str) -> None:
+    one = deployed()
     for name, pod in pods(one, release).items():
         told = environment(pod)
         assert told["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL", name
@@ -84,16 +83,16 @@ def test_every_pod_of_a_pipeline_finds_them_where_its_environment_says(release: 
             assert volumes[mounts[folder]]["secret"]["secretName"] == "result-store-certificates"
 
 
-def test_the_jvm_of_driver_and_executors_reads_the_login_from_its_file(tmp_path: Path) -> None:
-    values = deployed(tmp_path).values("user-counts")
+def test_the_jvm_of_driver_and_executors_reads_the_login_from_its_file() -> None:
+    values = deployed().values("user-counts")
     spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
     for role in ("driver", "executor"):
         assert "login.config=/var/run/effectively-once/kafka/jaas.conf" in spec[role]["javaOptions"]
     assert spec["sparkConf"]["spark.hadoop.fs.s3a.endpoint.region"] == "eu-north-1"
 
 
-def test_the_history_server_reads_the_store_in_the_same_way(tmp_path: Path) -> None:
-    one = deployed(tmp_path)
+def test_the_history_server_reads_the_store_in_the_same_way() -> None:
+    one = deployed()
     assert data(one, "object-store-certificates", "effectively-once") == {"ca.crt": secret_value("ca.crt")}
     (pod,) = pods(one, "history-server", "history-server").values()
     told = environment(pod)
@@ -101,9 +100,9 @@ def test_the_history_server_reads_the_store_in_the_same_way(tmp_path: Path) -> N
     assert "endpoint.region=eu-north-1" in told["SPARK_HISTORY_OPTS"]
 
 
-def test_pods_with_an_identity_of_their_own_have_no_keys(tmp_path: Path) -> None:
+def test_pods_with_an_identity_of_their_own_have_no_keys() -> None:
     role = {"role": "arn:aws:iam::1:role/streams", "issuer": "https://sts.example:8443"}
-    one = deployed(tmp_path, store={"web_identity": role, "region": "us-east-1"})
+    one = deployed(store={"web_identity": role, "region": "us-east-1"})
     assert not [name for name in one.engine.of("Secret") if name.startswith("object-store-credentials")]
     for release, chart in (("user-counts", "streaming-pipeline"), ("history-server", "history-server")):
         for pod in pods(one, release, chart).values():
@@ -121,20 +120,20 @@ def test_pods_with_an_identity_of_their_own_have_no_keys(tmp_path: Path) -> None
     assert ports == [443, 8443]
 
 
-def test_certificates_alone_need_no_login(tmp_path: Path) -> None:
+def test_certificates_alone_need_no_login() -> None:
     wanted = settings(
         kafka={"external": "b:1", "security": {"protocol": "SSL", "ca_secret": "vault/kafka-ca"}},
         pipelines={"user_counts": {}},
     )
-    one = deploy(wanted, crds(tmp_path))
+    one = deploy_once(wanted)
     assert data(one, "user-counts-kafka") == {"ca.crt": secret_value("ca.crt")}
     values = one.values("user-counts")
     spec = render("streaming-pipeline", values, "user-counts").one("SparkApplication", "user-counts")["spec"]
     assert "login.config" not in spec["driver"]["javaOptions"]
 
 
-def test_no_login_is_among_what_the_program_tells(tmp_path: Path) -> None:
-    one = deployed(tmp_path)
+def test_no_login_is_among_what_the_program_tells() -> None:
+    one = deployed()
     told = str(one.platform) + str([each.inputs for each in one.engine.of("Chart").values()])
     for key in ("username", "password"):
         assert f"found-{key}" not in told

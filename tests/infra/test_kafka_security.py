@@ -10,22 +10,25 @@ import pytest
 
 from effectively_once.sources.statement import topic_of
 from infra.components import kafka_security
-from infra.settings import SettingsError
+from infra.settings import Settings, SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, settings
+from tests.infra.platform import Deployed, crds, deploy, deploy_once, settings
 
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks", "create_topic": False}}
 NOT_OURS = ("platform-root", "minio-root")
 
 
-def made(folder: Path, external_access: Any = None, **security: Any) -> Deployed:
+def wanted(external_access: Any = None, **security: Any) -> Settings:
     more = {"external_access": external_access} if external_access else {}
-    wanted = settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES, **more)
-    return deploy(wanted, crds(folder))
+    return settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES, **more)
 
 
-def secrets(folder: Path, **given: Any) -> dict[str, dict[str, str]]:
-    one = made(folder, **given)
+def made(external_access: Any = None, **security: Any) -> Deployed:
+    return deploy_once(wanted(external_access, **security))
+
+
+def secrets(**given: Any) -> dict[str, dict[str, str]]:
+    one = made(**given)
     return {name: one.secret(name) for name in one.engine.of("Secret") if name not in NOT_OURS}
 
 
@@ -50,8 +53,8 @@ def believed(found: dict[str, dict[str, str]]) -> set[str]:
     return {field(begin + one, "subject") for one in found[nodes(found)[0]]["ca.crt"].split(begin)[1:]}
 
 
-def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_both_sides_have_the_same_password_and_every_pipeline_another() -> None:
+    one = made()
     users = one.secret("kafka-users-0-0")
     assert set(users) == {"user_counts", "clicks"}
     assert len({*users.values()}) == 2
@@ -61,15 +64,15 @@ def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: 
         assert f'password="{password}"' in own["jaas.conf"]
 
 
-def test_certificates_and_authorities_survive_later_updates(tmp_path: Path) -> None:
-    found = made(tmp_path).engine.of("Secret")
-    for name in ("platform-authority-0", nodes(secrets(tmp_path))[0], "kafka-admin-tls-0-0"):
+def test_certificates_and_authorities_survive_later_updates() -> None:
+    found = made().engine.of("Secret")
+    for name in ("platform-authority-0", nodes(secrets())[0], "kafka-admin-tls-0-0"):
         assert found[name].ignore_changes == ("data",), name
 
 
-def test_an_authority_that_the_state_has_as_kafkas_is_the_one_that_is_kept(tmp_path: Path) -> None:
+def test_an_authority_that_the_state_has_as_kafkas_is_the_one_that_is_kept() -> None:
     """It was below the component of brokers: made anew below another, the old one's end would take the new one away."""
-    engine = made(tmp_path).engine
+    engine = made().engine
     (kind,) = (one.kind for one in engine.registered if one.name == "kafka-security")
     # As the real engine has it, which leaves the stack out; the mocked one does not.
     before = f"urn:pulumi:test::effectively-once::{kind}::kafka-security"
@@ -78,32 +81,33 @@ def test_an_authority_that_the_state_has_as_kafkas_is_the_one_that_is_kept(tmp_p
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_nodes_of_an_authority_and_of_the_next_one_believe_each_other(tmp_path: Path, number: int) -> None:
+def test_nodes_of_an_authority_and_of_the_next_one_believe_each_other(number: int) -> None:
     """They are started anew one by one: a node alone is out of the quorum, and the next one is not begun."""
-    before, after = (secrets(tmp_path, authority=one) for one in (number, number + 1))
+    before, after = (secrets(authority=one) for one in (number, number + 1))
     assert signer(before) == f"effectively-once effectively-once {number}"
     assert {signer(before), signer(after)} <= believed(before) & believed(after)
     for one in (before, after):
         assert len({data["ca.crt"] for data in one.values() if "ca.crt" in data}) == 1, "everybody believes the same"
 
 
-def test_the_authority_before_the_last_one_is_believed_no_more(tmp_path: Path) -> None:
-    assert signer(secrets(tmp_path, authority=0)) not in believed(secrets(tmp_path, authority=2))
-    kept = {name for name in secrets(tmp_path, authority=2) if name.startswith("platform-authority")}
+def test_the_authority_before_the_last_one_is_believed_no_more() -> None:
+    assert signer(secrets(authority=0)) not in believed(secrets(authority=2))
+    kept = {name for name in secrets(authority=2) if name.startswith("platform-authority")}
     assert kept == {f"platform-authority-{number}" for number in (1, 2, 3)}
 
 
 def test_other_names_of_nodes_have_another_certificate(tmp_path: Path) -> None:
     """What was signed is kept by the state: below the same name it would lack them for ever."""
     outside = {"kafka": {"by": "LoadBalancer", "host": "kafka-{node}.example"}}
-    names = [nodes(secrets(tmp_path, external_access=way))[0] for way in ({}, outside, {})]
-    assert names[0] == names[2] != names[1]
-    values = made(tmp_path, external_access=outside).values("kafka")
+    names = [nodes(secrets(external_access=way))[0] for way in ({}, outside)]
+    assert names[0] != names[1]
+    assert names[0] in deploy(wanted(), crds(tmp_path)).engine.of("Secret")
+    values = made(external_access=outside).values("kafka")
     assert values["security"]["tlsSecret"] == names[1]
 
 
-def test_no_key_of_an_authority_is_where_pods_mount_it(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_no_key_of_an_authority_is_where_pods_mount_it() -> None:
+    one = made()
     key = one.secret("platform-authority-0")["tls.key"].splitlines()[1]
     for name in one.engine.of("Secret"):
         if name != "platform-authority-0":
@@ -111,8 +115,8 @@ def test_no_key_of_an_authority_is_where_pods_mount_it(tmp_path: Path) -> None:
     assert "platform-authority" not in str([each.inputs for each in one.engine.of("Chart").values()])
 
 
-def test_the_program_tells_no_password_and_no_key(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_the_program_tells_no_password_and_no_key() -> None:
+    one = made()
     told = str([each.inputs for each in one.engine.of("Chart").values()]) + str(one.platform)
     assert "PRIVATE KEY" not in told
     for password in one.secret("kafka-users-0-0").values():
@@ -133,10 +137,9 @@ def test_a_pipeline_may_use_its_own_names_alone() -> None:
     assert "CREATE" not in reading["topic", "clicks"], "it is somebody else's to make"
 
 
-def test_who_is_no_pipeline_has_a_login_and_the_topics_that_are_named(tmp_path: Path) -> None:
+def test_who_is_no_pipeline_has_a_login_and_the_topics_that_are_named() -> None:
     users = {"tills": {"writes": ["events"]}, "ledger": {"reads": ["clicks.", "events"]}}
-    wanted = settings(security={"kafka": True}, pipelines=PIPELINES, kafka={"users": users})
-    one = deploy(wanted, crds(tmp_path))
+    one = deploy_once(settings(security={"kafka": True}, pipelines=PIPELINES, kafka={"users": users}))
     assert one.secret("tills-kafka")["password"] == one.secret("kafka-users-0-0")["tills"]
     given = one.values("kafka")["security"]["users"]
     assert set(given) == {"user_counts", "clicks", *users}
@@ -177,17 +180,17 @@ def test_a_pipeline_reads_what_its_sources_say_of_themselves() -> None:
     assert named["topic", topic_of("clicks")] == named["topic", "clicks"]
 
 
-def test_drivers_log_in_and_are_started_anew_for_another_password(tmp_path: Path) -> None:
+def test_drivers_log_in_and_are_started_anew_for_another_password() -> None:
     pods = []
     for rotation in (0, 1):
-        values = made(tmp_path, rotation=rotation).values("clicks")
+        values = made(rotation=rotation).values("clicks")
         spec = render("streaming-pipeline", values, "clicks").one("SparkApplication", "clicks")["spec"]
         pods.append(spec["driver"]["template"])
         assert environment(pods[-1]["spec"])["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
     assert pods[0]["metadata"] != pods[1]["metadata"]
 
 
-def test_nodes_are_believed_for_every_name_that_they_tell_clients(tmp_path: Path) -> None:
+def test_nodes_are_believed_for_every_name_that_they_tell_clients() -> None:
     hosts = kafka_security.hosts(settings(profile="production"))
     assert {"kafka.effectively-once.svc", "*.kafka-nodes.effectively-once.svc.cluster.local"} <= {*hosts}
     assert "*.kafka-controller-nodes.effectively-once.svc.cluster.local" in hosts
@@ -196,9 +199,9 @@ def test_nodes_are_believed_for_every_name_that_they_tell_clients(tmp_path: Path
     assert {f"kafka-{node}.example" for node in range(3)} <= {*named}
 
 
-def test_no_pipeline_is_taken_for_who_may_do_everything(tmp_path: Path) -> None:
+def test_no_pipeline_is_taken_for_who_may_do_everything() -> None:
     """Users are known by their names alone, whether a certificate or a login says them."""
-    found = secrets(tmp_path)
+    found = secrets()
     shown = (nodes(found)[1], found["kafka-admin-tls-0-0"]["tls.crt"])
     assert tuple(field(one, "subject") for one in shown) == kafka_security.MAY_ALL
     for name in kafka_security.MAY_ALL:
@@ -211,7 +214,7 @@ def test_it_is_that_of_our_own_broker() -> None:
         settings(security={"kafka": True}, kafka={"external": "b:1"})
 
 
-def test_without_it_nothing_is_made(tmp_path: Path) -> None:
-    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+def test_without_it_nothing_is_made() -> None:
+    plain = deploy_once(settings(pipelines=PIPELINES))
     assert not [name for name in plain.engine.of("Secret") if "kafka" in name or "authority" in name]
     assert "security" not in plain.values("kafka")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from infra.components import admission, object_security
 from infra.components.derived import KEY
 from infra.settings import SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, settings
+from tests.infra.platform import Deployed, deploy_once, settings
 
 PIPELINES = {
     "user_counts": {"backup": {"schedule": "@daily"}},
@@ -28,9 +27,9 @@ PIPELINES = {
 BUCKET = "effectively-once"
 
 
-def made(folder: Path, **security: Any) -> Deployed:
+def made(**security: Any) -> Deployed:
     wanted = settings(profile="production", security={"object_store": True, **security}, pipelines=PIPELINES)
-    return deploy(wanted, crds(folder))
+    return deploy_once(wanted)
 
 
 def keys(one: Deployed, name: str) -> tuple[str, str]:
@@ -39,22 +38,22 @@ def keys(one: Deployed, name: str) -> tuple[str, str]:
     return found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]
 
 
-def test_both_sides_have_the_same_keys_and_every_pipeline_others(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_both_sides_have_the_same_keys_and_every_pipeline_others() -> None:
+    one = made()
     users = one.secret("minio-users-0")
     assert dict(keys(one, name) for name in ("user-counts", "clicks", "history-server")) == users
     assert len({*users.values()}) == len(users) == 3
 
 
-def test_no_pod_of_a_pipeline_is_given_the_owners_keys(tmp_path: Path) -> None:
+def test_no_pod_of_a_pipeline_is_given_the_owners_keys() -> None:
     """They are copied to where no pipeline runs; without it they are where all pipelines are."""
     owner = {"minio-root", "object-store-credentials-effectively-once"}
-    for one, inside in ((made(tmp_path), False), (deploy(settings(pipelines=PIPELINES), crds(tmp_path)), True)):
+    for one, inside in ((made(), False), (deploy_once(settings(pipelines=PIPELINES)), True)):
         secrets = one.engine.of("Secret")
         told = {name for name, each in secrets.items() if "rootPassword" in str(each.inputs) or name in owner}
         assert {secrets[name].inputs["metadata"]["namespace"] for name in told} == {"effectively-once"}
         assert ("object-store-credentials-effectively-once-pipelines" in secrets) is inside
-    one = made(tmp_path)
+    one = made()
     assert one.platform["object_store"]["secret_namespace"] == "effectively-once"
     for name in ("user-counts", "clicks"):
         rendered = render("streaming-pipeline", one.values(name), name)
@@ -92,8 +91,8 @@ def test_a_pipeline_has_what_is_below_its_identity_and_its_event_logs() -> None:
     assert told.folders == ()
 
 
-def test_event_logs_are_written_and_read_where_their_pipeline_may(tmp_path: Path) -> None:
-    charts = made(tmp_path).engine.of("Chart")
+def test_event_logs_are_written_and_read_where_their_pipeline_may() -> None:
+    charts = made().engine.of("Chart")
     folders = []
     for name in ("user-counts", "clicks"):
         rendered = render("streaming-pipeline", charts[name].inputs["values"], name)
@@ -110,11 +109,11 @@ def test_event_logs_are_written_and_read_where_their_pipeline_may(tmp_path: Path
     assert {f"s3a://{one['bucket']}/{one['folder']}".removesuffix("/") for one in made_ahead} >= {*folders}
 
 
-def test_keys_of_before_open_the_store_until_the_next_ones_are_renewed(tmp_path: Path) -> None:
+def test_keys_of_before_open_the_store_until_the_next_ones_are_renewed() -> None:
     """Pods have them until they are started anew; so no epoch is interrupted."""
     names = ("clicks", "history-server", "user_counts")
     for number in range(3):
-        one = made(tmp_path, rotation=number)
+        one = made(rotation=number)
         found = one.secret(f"minio-users-{number}")
         kept = [each for each in (number - 1, number) if each >= 0]
         assert set(found) == {f"{name}-{each}" for name in names for each in kept}
@@ -137,12 +136,12 @@ def _granted(one: Deployed) -> dict[str, Any]:
     return {name: told[name] for name in ("policies", "users", "folders")}
 
 
-def test_renewed_keys_start_every_pod_anew_that_has_them(tmp_path: Path) -> None:
+def test_renewed_keys_start_every_pod_anew_that_has_them() -> None:
     wanted = {"clicks": {"job": "own.clicks", "service": {"module": "own.answers"}}}
     found = []
     for number in (0, 1):
         told = settings(profile="production", security={"object_store": True, "rotation": number}, pipelines=wanted)
-        charts = deploy(told, crds(tmp_path)).engine.of("Chart")
+        charts = deploy_once(told).engine.of("Chart")
         pipeline = render("streaming-pipeline", charts["clicks"].inputs["values"], "clicks")
         spec = pipeline.one("SparkApplication", "clicks")["spec"]
         (service,) = pipeline.of("Deployment")
@@ -166,8 +165,8 @@ def test_it_is_that_of_our_own_store() -> None:
         settings(security={"object_store": True}, object_store={"external": external})
 
 
-def test_without_it_nothing_is_made(tmp_path: Path) -> None:
-    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+def test_without_it_nothing_is_made() -> None:
+    plain = deploy_once(settings(pipelines=PIPELINES))
     assert not [name for name in plain.engine.of("Secret") if name.endswith("-object-store") or "users" in name]
     charts = plain.engine.of("Chart")
     assert "security" not in charts["minio"].inputs["values"]

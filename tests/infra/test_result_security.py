@@ -12,16 +12,16 @@ from effectively_once.operate.grant_tables import TAKEN
 from infra.components import admission, result_security
 from infra.settings import SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, settings
+from tests.infra.platform import Deployed, deploy_once, settings
 
 TABLES = {"result_store": True}
 PIPELINES = {"user_counts": TABLES, "clicks": {"job": "own.clicks", **TABLES}, "plain": {"job": "own.plain"}}
 EXTERNAL = {"host": "db", "credentials_secret": "vault/db"}
 
 
-def made(folder: Path, **security: Any) -> Deployed:
+def made(**security: Any) -> Deployed:
     wanted = settings(profile="production", security={"result_store": True, **security}, pipelines=PIPELINES)
-    return deploy(wanted, crds(folder))
+    return deploy_once(wanted)
 
 
 def pods(one: Deployed, name: str) -> list[Any]:
@@ -30,8 +30,8 @@ def pods(one: Deployed, name: str) -> list[Any]:
     return [spec[role]["template"] for role in ("driver", "executor")]
 
 
-def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_both_sides_have_the_same_password_and_every_pipeline_another() -> None:
+    one = made()
     users = one.secret("postgres-users-0-0")
     assert set(users) == {"user_counts", "clicks"} == {*one.values("postgres")["security"]["users"]}
     assert len({*users.values()}) == 2
@@ -41,15 +41,15 @@ def test_both_sides_have_the_same_password_and_every_pipeline_another(tmp_path: 
     assert "plain-result-store" not in one.engine.of("Secret")
 
 
-def test_no_pod_of_a_pipeline_is_given_the_owners_login(tmp_path: Path) -> None:
+def test_no_pod_of_a_pipeline_is_given_the_owners_login() -> None:
     """It is copied to where no pipeline runs; without it, to where all pipelines are."""
-    for one, inside in ((made(tmp_path), False), (deploy(settings(pipelines=PIPELINES), crds(tmp_path)), True)):
+    for one, inside in ((made(), False), (deploy_once(settings(pipelines=PIPELINES)), True)):
         secrets = one.engine.of("Secret")
         owner = one.secret("postgres-credentials")["password"]
         told = {name for name in secrets if owner in one.secret(name).values()}
         namespaces = {secrets[name].inputs["metadata"]["namespace"] for name in told}
         assert ("effectively-once-pipelines" in namespaces) is inside
-    one = made(tmp_path)
+    one = made()
     for name in ("user-counts", "clicks"):
         rendered = render("streaming-pipeline", one.values(name), name)
         assert "result-store-credentials" not in str(rendered.objects)
@@ -59,8 +59,8 @@ def test_no_pod_of_a_pipeline_is_given_the_owners_login(tmp_path: Path) -> None:
                 assert found == {"secretKeyRef": {"name": f"{name}-result-store", "key": variable}}
 
 
-def test_every_pod_checks_the_server_by_what_it_mounts(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_every_pod_checks_the_server_by_what_it_mounts() -> None:
+    one = made()
     for release in ("user-counts", "clicks"):
         for name, pod in render("streaming-pipeline", one.values(release), release).pods():
             told = environment(pod)
@@ -74,7 +74,7 @@ def test_every_pod_checks_the_server_by_what_it_mounts(tmp_path: Path) -> None:
 
 
 def test_the_certificate_is_for_the_name_that_pipelines_connect_to_and_by_what_they_believe(tmp_path: Path) -> None:
-    one = made(tmp_path)
+    one = made()
     server = one.secret("postgres-tls-0-0")
     names = ("tls.crt", "ca.crt")
     for name in names:
@@ -88,17 +88,17 @@ def test_the_certificate_is_for_the_name_that_pipelines_connect_to_and_by_what_t
     assert one.engine.of("Secret")["postgres-tls-0-0"].ignore_changes == ("data",), "it survives later updates"
 
 
-def test_broker_and_database_show_certificates_of_one_authority(tmp_path: Path) -> None:
-    one = made(tmp_path, kafka=True)
+def test_broker_and_database_show_certificates_of_one_authority() -> None:
+    one = made(kafka=True)
     kept = sorted(name for name in one.engine.of("Secret") if name.startswith("platform-authority"))
     assert kept == ["platform-authority-0", "platform-authority-1"]
     assert one.secret("clicks-kafka")["ca.crt"] == one.secret("clicks-result-store")["ca.crt"]
 
 
-def test_what_is_renewed_starts_the_server_and_every_pod_anew(tmp_path: Path) -> None:
+def test_what_is_renewed_starts_the_server_and_every_pod_anew() -> None:
     rendered, secrets = [], []
     for security in ({}, {"rotation": 1}, {"authority": 1}):
-        one = made(tmp_path, **security)
+        one = made(**security)
         (server,) = render("postgres", one.values("postgres")).of("StatefulSet")
         told = [each["metadata"]["annotations"]["checksum/database"] for each in pods(one, "clicks")]
         rendered.append((str(server["spec"]["template"]), *told))
@@ -107,16 +107,16 @@ def test_what_is_renewed_starts_the_server_and_every_pod_anew(tmp_path: Path) ->
         assert len({*each}) == 3
 
 
-def test_another_rotation_is_another_password(tmp_path: Path) -> None:
-    passwords = {made(tmp_path, rotation=one).secret("clicks-result-store")["PGPASSWORD"] for one in (0, 1)}
+def test_another_rotation_is_another_password() -> None:
+    passwords = {made(rotation=one).secret("clicks-result-store")["PGPASSWORD"] for one in (0, 1)}
     # The roots differ too, from one mocked deployment to the next.
     assert len(passwords) == 2
     root = {"root": "cm9vdA=="}
     assert result_security._password(root, "clicks", 0) != result_security._password(root, "clicks", 1)
 
 
-def test_the_program_tells_no_password_and_no_key(tmp_path: Path) -> None:
-    one = made(tmp_path)
+def test_the_program_tells_no_password_and_no_key() -> None:
+    one = made()
     told = str([each.inputs for each in one.engine.of("Chart").values()]) + str(one.platform)
     assert "PRIVATE KEY" not in told
     for password in one.secret("postgres-users-0-0").values():
@@ -147,9 +147,9 @@ def test_it_is_that_of_our_own_server() -> None:
         settings(security={"result_store": True}, result_store={"external": EXTERNAL})
 
 
-def test_without_it_nothing_is_made(tmp_path: Path) -> None:
-    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+def test_without_it_nothing_is_made() -> None:
+    plain = deploy_once(settings(pipelines=PIPELINES))
     assert not [name for name in plain.engine.of("Secret") if name.endswith("-result-store") or "authority" in name]
     assert "security" not in plain.values("postgres")
     nothing = settings(security={"result_store": True}, result_store={"enabled": False}, pipelines={"user_counts": {}})
-    assert not [name for name in deploy(nothing, crds(tmp_path)).engine.of("Secret") if name.startswith("postgres-")]
+    assert not [name for name in deploy_once(nothing).engine.of("Secret") if name.startswith("postgres-")]

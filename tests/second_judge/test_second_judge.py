@@ -19,19 +19,19 @@ from tests.harness.sends import crc_of
 from tests.second_judge.program import TOOL, ask
 from tests.unit.harness.fabricate import fabricate
 from tests.unit.harness.fabricated_files import Row
-from tests.unit.harness.recorded_run import RECORDED, unpacked
+from tests.unit.harness.recorded_run import FABRICATED, RECORDED, RUNS, on_each_run, unpacked
 from tests.unit.harness.tamper import bind, document, lines_of, observed, sent, watch
 
 LINES = 400
 Change = Callable[[list[Row]], Any]
 
 
-@pytest.fixture(scope="module", params=["fabricated", "recorded"])
+@pytest.fixture(scope="module", params=RUNS)
 def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run that passes; not to be changed."""
     folder = tmp_path_factory.mktemp("clean")
-    if request.param == "recorded":
-        return unpacked(RECORDED[-1], folder)
+    if request.param != FABRICATED:
+        return unpacked(RECORDED[0].with_name(request.param), folder)
     return bind(watch(fabricate(folder / "20261120-170301-7")))
 
 
@@ -49,6 +49,7 @@ def agree(run: Path) -> Answer:
     return answer
 
 
+@on_each_run
 def test_a_run_that_passes_passes(clean: Path) -> None:
     answer = agree(clean)
     assert (answer.verdict, answer.reasons) == (Verdict.PASS, ())

@@ -67,7 +67,7 @@ def platform(nodes: object | None, brokers: int = 3) -> Platform:
     return Platform(servers, cast("Nodes", nodes))
 
 
-def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
+def arsenal(folder: Path) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
@@ -76,13 +76,13 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
         drivers,
         watch,
         cast("Cluster", NONE),
-        platform(nodes),
+        platform(object()),
         "r",
         seed=0,
         say=print,
         leaders=leaders,
         requests=PodRequests(drivers),
-        disks=disks if nodes else None,
+        disks=disks,
     )
 
 
@@ -101,8 +101,14 @@ def arsenal_of(made: Programme) -> ClusterArsenal:
     return place
 
 
-def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_deleted(tmp_path: Path) -> None:
-    place, asked = arsenal(tmp_path, object()), list[str]()
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> ClusterArsenal:
+    """One for all: its client of brokers that are not there takes a while to end."""
+    return arsenal(tmp_path_factory.mktemp("place"))
+
+
+def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_deleted(place: ClusterArsenal) -> None:
+    asked = list[str]()
     assert place.disks is not None
 
     class Silent(DatabaseProbe):
@@ -119,8 +125,8 @@ def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_dele
 
 
 @pytest.mark.parametrize("name", CLUSTER)
-def test_the_cluster_has_every_sort_of_its_table(tmp_path: Path, name: str) -> None:
-    place, strike = arsenal(tmp_path, object()), CLUSTER[name]
+def test_the_cluster_has_every_sort_of_its_table(place: ClusterArsenal, name: str) -> None:
+    strike = CLUSTER[name]
     assert place.fault(strike) is not place.fault(strike), "every try has a fault of its own"
     assert strike.kind in SAID
     assert SORTS[name] == strike
@@ -135,11 +141,11 @@ def test_a_name_is_one_sort_on_every_stack_and_a_sort_has_one_name() -> None:
 
 @pytest.mark.parametrize("name", [*NODES_NEEDED, *REQUESTS])
 def test_without_nodes_as_machines_or_drivers_that_take_requests_there_is_no_fault_of_theirs(
-    tmp_path: Path, name: str
+    place: ClusterArsenal, name: str
 ) -> None:
     sort = CLUSTER[name]
     with pytest.raises(ValueError, match=sort.kind if name in REQUESTS else sort.target):
-        replace(arsenal(tmp_path, None), requests=None).fault(sort)
+        replace(place, platform=platform(None), requests=None, disks=None).fault(sort)
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 2])

@@ -31,6 +31,7 @@ from effectively_once import (
 from effectively_once.epoch.messages import messages
 from effectively_once.state import windows as state
 from effectively_once.state.lateness import Windows
+from tests.depth import examples
 from tests.harness.checkers import aggregated
 from tests.harness.checkers.aggregated import Value
 from tests.harness.checkers.declared import Declaration, Given, Replayed, identity, replay
@@ -84,7 +85,7 @@ def judged(made: Pipeline, table: pa.Table) -> tuple[Declaration, Replayed]:
 
 
 @pytest.mark.parametrize("by", [*KEYS, KEYS], ids=str)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data())
 def test_what_the_product_shows_is_what_the_judge_says_is_due(by: Any, data: st.DataObject) -> None:
     """Values beyond what a result holds too: these are in no sink, and null in a total."""

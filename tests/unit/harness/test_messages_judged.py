@@ -14,19 +14,11 @@ import pytest
 
 from tests.unit.harness.fabricated_files import FIELDS, Row, wire
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
-from tests.unit.harness.recorded_run import RECORDED, unpacked
+from tests.unit.harness.recorded_run import on_each_run
 from tests.unit.harness.tamper import manifest, observed, sent
 
 Change = Callable[[list[Row]], Any]
 OWN = ("user", "window_start_ms", "count", "epoch")
-
-
-@pytest.fixture(scope="module", params=["fabricated", *(path.name for path in RECORDED)])
-def clean(request: pytest.FixtureRequest, pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run that passes; not to be changed."""
-    if request.param == "fabricated":
-        return pristine
-    return unpacked(RECORDED[0].with_name(request.param), tmp_path_factory.mktemp("clean"))
 
 
 def each(change: Callable[[Row], Any], where: Callable[[Row], bool] = lambda _: True) -> Change:
@@ -150,6 +142,7 @@ WRONG = [
 ]
 
 
+@on_each_run
 def test_a_right_run_passes_by_every_row_of_every_sink(clean: Path) -> None:
     results = expect(clean, PASS, "messages")
     oracle, rows = results.oracle("messages"), sum(output.observed for output in results.outputs.values())
