@@ -13,15 +13,16 @@ from infra.embedded.process import Child, wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 WITH_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
-SOON_S = 20.0
+SOON_S, LOOK_S = 20.0, 0.005
 
 
 def sleeper(folder: Path, code: str = SLEEP, name: str = "sleeper") -> Child:
     """A process that is up."""
     log = folder / f"{name}.log"
     before = log.stat().st_size if log.exists() else 0
-    child = Child(name, [sys.executable, "-c", code], log, cwd=folder)
-    wait_for(f"{name} to be up", SOON_S, lambda: log.stat().st_size > before, child)
+    # Without what a site has installed it is up in half the time.
+    child = Child(name, [sys.executable, "-S", "-c", code], log, cwd=folder)
+    wait_for(f"{name} to be up", SOON_S, lambda: log.stat().st_size > before, child, LOOK_S)
     return child
 
 
@@ -30,7 +31,7 @@ def state_of(pid: int) -> str:
 
 
 def soon(what: str, check: Any) -> None:
-    wait_for(what, SOON_S, check)
+    wait_for(what, SOON_S, check, poll_s=LOOK_S)
 
 
 @dataclass
