@@ -110,7 +110,7 @@ def test_with_its_pod_an_answer_is_lost_and_that_is_a_miss(
 ) -> None:
     """The next driver's pod has the name of the one before, and an empty folder."""
     spark.begins_again = False
-    monkeypatch.setattr(with_requests, "OUTCOME_S", 2.0)
+    monkeypatch.setattr(with_requests, "OUTCOME_S", 0.5)
     one = fault(pods, TASK_KILL)
     ((who, _),) = one.strike({})
     assert one.after() == [], "as long as the driver lives it may still say so"

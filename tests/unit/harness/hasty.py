@@ -15,6 +15,7 @@ LOOKS = {
     "faults.cluster_zombie.POLL_S": 0.05,
     "faults.cluster_leader_away.POLL_S": 0.02,
     "faults.cluster_memory.LOOK_S": 0.02,
+    "adapters.events.ALIVE_S": 0.05,
     "adapters.supervised.POLL_S": 0.01,
     "adapters.supervised_pods.AGAIN_S": 0.05,
     "adapters.pod_log.AGAIN_S": 0.05,

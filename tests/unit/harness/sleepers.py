@@ -18,12 +18,19 @@ SOON_S, LOOK_S = 20.0, 0.005
 
 def sleeper(folder: Path, code: str = SLEEP, name: str = "sleeper") -> Child:
     """A process that is up."""
-    log = folder / f"{name}.log"
-    before = log.stat().st_size if log.exists() else 0
-    # Without what a site has installed it is up in half the time.
-    child = Child(name, [sys.executable, "-S", "-c", code], log, cwd=folder)
-    wait_for(f"{name} to be up", SOON_S, lambda: log.stat().st_size > before, child, LOOK_S)
-    return child
+    return sleepers(folder, name, code=code)[0]
+
+
+def sleepers(folder: Path, *names: str, code: str = SLEEP) -> list[Child]:
+    """Processes that are up."""
+    logs = [folder / f"{name}.log" for name in names]
+    before = [log.stat().st_size if log.exists() else 0 for log in logs]
+    # Without what a site has installed they are up in half the time.
+    words = [sys.executable, "-S", "-c", code]
+    children = [Child(name, words, log, cwd=folder) for name, log in zip(names, logs, strict=True)]
+    for child, log, size in zip(children, logs, before, strict=True):
+        wait_for(f"{child.name} to be up", SOON_S, lambda log=log, size=size: log.stat().st_size > size, child, LOOK_S)
+    return children
 
 
 def state_of(pid: int) -> str:
