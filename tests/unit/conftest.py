@@ -8,8 +8,9 @@ import pytest
 from hypothesis import settings
 
 from infra.cluster import engine
+from tests.depth import examples
 
-settings.register_profile("no_deadline", deadline=None)
+settings.register_profile("no_deadline", deadline=None, max_examples=examples(100))
 settings.load_profile("no_deadline")
 
 
