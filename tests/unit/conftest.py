@@ -1,4 +1,4 @@
-"""For every suite below: how many examples a property is drawn, without a deadline; and no test finds a cluster."""
+"""For every suite below: no deadline per example, a loaded machine is not a failure; and no test finds a cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import settings
 from infra.cluster import engine
 from tests.depth import examples
 
-# A loaded machine is not a failure.
-settings.register_profile("examples", deadline=None, max_examples=examples(100))
-settings.load_profile("examples")
+settings.register_profile("no_deadline", deadline=None, max_examples=examples(100))
+settings.load_profile("no_deadline")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import orjson
 
 from tests.harness.history import History
 
-POLL_S = 0.004
+POLL_S, ALIVE_S = 0.004, 0.5
 """A step of an epoch takes some 10 ms; a kill that is gated on it has to come sooner."""
 AROUND_MS = 30_000
 """An announcement is off by a step of the clock when it is off by that much and at most so much more or less."""
@@ -67,7 +67,7 @@ class Watch:
                 if time.monotonic() > deadline:
                     last = self.seen[-1] if self.seen else "nothing"
                     raise WaitTimedOutError(f"{what} did not come within {timeout_s:.0f} s; last announcement: {last}")
-                self.changed.wait(0.5)
+                self.changed.wait(ALIVE_S)
 
     def next_step(
         self, matches: Callable[[dict[str, Any]], bool], after: int, stop: threading.Event

@@ -14,6 +14,9 @@ from infra.cluster.state import StateDirectory
 from infra.console import Console
 from infra.toolchain.cache import Cache
 from tests.unit.cluster.fake_engine import FakeDocker
+from tests.unit.harness.hasty import hasty
+
+__all__ = ["hasty"]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from tests.harness.adapters.held_pod import ALONE, Held, HeldPod, server_held
 from tests.harness.adapters.pod_log import EXECUTOR, Pod
 from tests.harness.adapters.server_pods import ServerPods, server_pod
 from tests.unit.cluster.fake_platform import FakePlatform, Shell, server
-from tests.unit.harness.sleepers import sleeper, soon, state_of
+from tests.unit.harness.sleepers import sleeper, sleepers, soon, state_of
 
 POD = Pod("exec-a", "a", EXECUTOR, "uc", "c", started=True)
 SERVER = server_held("broker", "java", ALONE)
@@ -30,7 +30,7 @@ class Container:
     def __init__(self, folder: Path) -> None:
         self.proc = folder / "proc"
         self.proc.mkdir()
-        self.children = [sleeper(folder, name=name) for name in ("jvm", "daemon", "first", "second")]
+        self.children = sleepers(folder, "jvm", "daemon", "first", "second")
         self.children.sort(key=lambda one: one.pid)
         self.jvm, self.daemon, self.first, self.second = (one.pid for one in self.children)
         stats = {
@@ -124,13 +124,13 @@ def test_they_go_on_when_the_session_ends_or_its_shell_is_killed(
 
 
 def test_what_was_continued_is_not_continued_again_in_the_next_fault(container: Container) -> None:
-    first = held_in(container, SERVER, 0.9)
+    first = held_in(container, SERVER, 0.5)
     first.stop()
     first.resume()
     second = held_in(container, SERVER)
     second.stop()
     began = time.monotonic()
-    while time.monotonic() < began + 1.5:
+    while time.monotonic() < began + 0.9:
         assert container.still == FIRST
         time.sleep(0.05)
     second.resume()

@@ -110,7 +110,7 @@ def test_with_its_pod_an_answer_is_lost_and_that_is_a_miss(
 ) -> None:
     """The next driver's pod has the name of the one before, and an empty folder."""
     spark.begins_again = False
-    monkeypatch.setattr(with_requests, "OUTCOME_S", 2.0)
+    monkeypatch.setattr(with_requests, "OUTCOME_S", 0.5)
     one = fault(pods, TASK_KILL)
     ((who, _),) = one.strike({})
     assert one.after() == [], "as long as the driver lives it may still say so"
@@ -159,7 +159,7 @@ def test_the_file_takes_requests_without_this_repository_and_runs_the_job_below_
     for name, text in values["extraFiles"].items():
         (tmp_path / name).write_text(text)
     (tmp_path / "a_job.py").write_text(
-        "import sys, time\nif __name__ == '__main__':\n    print(__name__, sys.argv[1:])\n    time.sleep(2)\n"
+        "import sys, time\nif __name__ == '__main__':\n    print(__name__, sys.argv[1:])\n    time.sleep(0.8)\n"
         "    sys.exit(7)\n"
     )
     settings, requests = tmp_path / "settings.json", tmp_path / "requests"

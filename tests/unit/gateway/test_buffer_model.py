@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from effectively_once.gateway import frames
 from effectively_once.gateway.buffer import Buffer
+from tests.depth import examples
 from tests.unit.gateway.buffers import body, opened, read
 from tests.unit.gateway.disks import Crash, CrashingDisk
 
@@ -122,5 +123,5 @@ class BufferModel(RuleBasedStateMachine):
         assert on_disk <= self.buffer.unacknowledged_bytes + 2 * (SEGMENT_BYTES + batch) + headers
 
 
-BufferModel.TestCase.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+BufferModel.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=20, deadline=None)
 TestBufferModel = BufferModel.TestCase

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.harness.fabricate import fabricate
+from tests.unit.harness.hasty import hasty
 from tests.unit.harness.recorded_run import FABRICATED, RECORDED, RUNS, unpacked
 from tests.unit.harness.struck import World, lend
 from tests.unit.harness.tamper import bind, watch
@@ -32,6 +33,8 @@ def run(pristine: Path, tmp_path: Path) -> Path:
     """Return a copy of the clean run, to be tampered with."""
     return Path(shutil.copytree(pristine, tmp_path / pristine.name))
 
+
+__all__ = ["hasty"]
 
 world = lend(World)
 """What faults need of a run."""

@@ -13,16 +13,24 @@ from infra.embedded.process import Child, wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 WITH_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
-SOON_S = 20.0
+SOON_S, LOOK_S = 20.0, 0.005
 
 
 def sleeper(folder: Path, code: str = SLEEP, name: str = "sleeper") -> Child:
     """A process that is up."""
-    log = folder / f"{name}.log"
-    before = log.stat().st_size if log.exists() else 0
-    child = Child(name, [sys.executable, "-c", code], log, cwd=folder)
-    wait_for(f"{name} to be up", SOON_S, lambda: log.stat().st_size > before, child)
-    return child
+    return sleepers(folder, name, code=code)[0]
+
+
+def sleepers(folder: Path, *names: str, code: str = SLEEP) -> list[Child]:
+    """Processes that are up."""
+    logs = [folder / f"{name}.log" for name in names]
+    before = [log.stat().st_size if log.exists() else 0 for log in logs]
+    # Without what a site has installed they are up in half the time.
+    words = [sys.executable, "-S", "-c", code]
+    children = [Child(name, words, log, cwd=folder) for name, log in zip(names, logs, strict=True)]
+    for child, log, size in zip(children, logs, before, strict=True):
+        wait_for(f"{child.name} to be up", SOON_S, lambda log=log, size=size: log.stat().st_size > size, child, LOOK_S)
+    return children
 
 
 def state_of(pid: int) -> str:
@@ -30,7 +38,7 @@ def state_of(pid: int) -> str:
 
 
 def soon(what: str, check: Any) -> None:
-    wait_for(what, SOON_S, check)
+    wait_for(what, SOON_S, check, poll_s=LOOK_S)
 
 
 @dataclass

@@ -150,7 +150,14 @@ def test_once_windows_are_closed_all_is_sent_again_or_many_of_a_long_run() -> No
     assert _sent_again(200_000, range(4, 200_000, 4)) == few.format(49_999, 200_000)
 
 
-@pytest.mark.parametrize("copies", [range(50_000), [*range(20)] * 2_500, [*range(170_000, 200_000), *range(20_000)]])
+@pytest.mark.parametrize(
+    "copies",
+    [
+        range(50_000),
+        pytest.param([*range(20)] * 2_500, marks=pytest.mark.deep),
+        pytest.param([*range(170_000, 200_000), *range(20_000)], marks=pytest.mark.deep),
+    ],
+)
 def test_what_is_sent_again_is_of_all_of_a_run(copies: Iterable[int]) -> None:
     assert "of the workload" in (_sent_again(200_000, copies) or "")
 

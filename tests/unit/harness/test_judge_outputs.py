@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tests.harness.evidence import SINKS
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
@@ -142,7 +143,7 @@ def _mutations(row: Row) -> st.SearchStrategy[Row | None]:
     return st.one_of(st.none(), changed.map(lambda pair: {**row, pair[0]: pair[1]}))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), sink=st.sampled_from(SINKS))
 def test_no_single_mutation_of_any_sink_passes(pristine: Path, tmp_path: Path, data: st.DataObject, sink: str) -> None:
     run = tmp_path / "mutated"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +21,20 @@ OF_TASKS = {"embedded": "worker-kill", "cluster": "worker-stall"}
 ROW = '{{"id": "{0}", "event_time_ms": {0}, "key": "a", "amount": 1}}\n'
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a skeleton, whose wheel is built once, and of that cache."""
+    folder = tmp_path_factory.mktemp("made")
+    new_pipeline("clicks", folder / "clicks")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A skeleton; the toolchain is a stand-in, and nothing goes beyond it."""
-    new_pipeline("clicks", tmp_path / "clicks")
+    shutil.copytree(made / "clicks", tmp_path / "clicks")
     library = Wheel(Path("library.whl"), "ab" * 32, CHECKOUT / "pipelines" / "src")
-    monkeypatch.setenv("EFFECTIVELY_ONCE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EFFECTIVELY_ONCE_CACHE", str(made / "cache"))
     for campaign in (embedded, cluster):
         monkeypatch.setattr(campaign, "prepare", lambda _: SimpleNamespace(wheel=library))
     monkeypatch.setattr(embedded, "class_archive", _never)

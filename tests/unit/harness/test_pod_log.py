@@ -121,10 +121,11 @@ def test_the_code_of_a_container_outlives_its_pod(followed: Followed) -> None:
     followed.start()
     followed.reader.change("ADDED", pod("uc-1-driver", UIDS["a"], DRIVER, state=RUNS))
     assert followed.reader.opened.acquire(timeout=LONG_S)
-    followed.reader.logs["uc-1-driver"][0].queue.put(None)
     followed.reader.change("MODIFIED", pod("uc-1-driver", UIDS["a"], DRIVER, state=ended(3), deleting=True))
     followed.reader.change("DELETED", pod("uc-1-driver", UIDS["a"], DRIVER, state=RUNS, deleting=True))
     soon("it to be followed", lambda: (found := followed.log.pod(UIDS["a"])) is not None and not found.present)
+    # Only then: a log that ends before its pod is read anew.
+    followed.reader.logs["uc-1-driver"][0].queue.put(None)
     found = followed.log.pod(UIDS["a"])
     assert found is not None
     assert found.exit_code == 3

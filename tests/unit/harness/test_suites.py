@@ -170,7 +170,10 @@ def test_plans_differ_by_seed() -> None:
     assert len({tuple(plan_of(seed, SUITES["all"].strikes, 2)) for seed in range(10)}) > 5
 
 
-@pytest.mark.parametrize("minutes", [BASELINE_MINUTES, *(one.minutes(one.draw(1)) for one in SUITES.values())])
+LENGTHS = [pytest.param(one.minutes(one.draw(1)), marks=pytest.mark.deep) for one in SUITES.values()]
+
+
+@pytest.mark.parametrize("minutes", [BASELINE_MINUTES, *LENGTHS])
 def test_the_streams_of_a_run_can_be_made(minutes: int) -> None:
     subject = subject_of(7, minutes, portioned=True)
     records = list(subject.records())

@@ -15,6 +15,7 @@ from effectively_once_jobs.two_ways.memory import Delta, Memory
 from effectively_once_jobs.two_ways.notes import EVERY, Notes
 from effectively_once_jobs.two_ways.running import MODULUS, Record, advance, pass_on
 from effectively_once_jobs.two_ways.stage import NOTED, PASSED_ON, TAKEN, Kept, Stage
+from tests.depth import examples
 from tests.unit.library.listed_store import ListedStore
 
 POINTS = (TAKEN, PASSED_ON, NOTED)
@@ -124,7 +125,7 @@ def first_of_each(records: Sequence[Record]) -> dict[str, int]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 2**32), operators=st.integers(1, 4), rate=st.sampled_from([0.0, 0.1, 0.4]))
 def test_whatever_crashes_the_output_is_that_of_the_sends(seed: int, operators: int, rate: float) -> None:
     records = sent(40)

@@ -53,6 +53,8 @@ def to_test(case: Case, rule: Rule, *, others: bool = True) -> dict[str, Any]:
     """Write a fault as a test: silent before it, raised within the stated time, silent some time after it.
 
     Args:
+        case: the fault.
+        rule: of its alert.
         others: all rules are played, of which it may raise more than its own.
     """
     fires_s = case.begins_s + to_seconds(rule["annotations"]["fires_within"])

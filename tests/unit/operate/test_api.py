@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.over = threading.Event()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield _kubeconfig(tmp_path, server.server_address[1])
     server.over.set()  # type: ignore[attr-defined]

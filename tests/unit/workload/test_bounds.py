@@ -23,7 +23,7 @@ WINDOW_MS, LATENESS_MS, PARTITIONS = SHAPE.window_ms, SHAPE.pace.lateness_ms, 4
 PLACES = (0.5, 0.85)
 
 
-@pytest.fixture(scope="module", params=[1, 7, 4242])
+@pytest.fixture(scope="module", params=[1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (7, 4242))])
 def stream(request: pytest.FixtureRequest) -> Bounded:
     return Bounded(Seeded(request.param, SHAPE), PLACES)
 

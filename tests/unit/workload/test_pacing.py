@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.pacing import Outstanding, Pace, Pacer
 from tests.harness.workload.record import Planned, is_late, partition_of
@@ -175,7 +176,7 @@ def run(chain: Chain, pacer: Pacer, records: list[Planned]) -> None:
     chain.declare(everything=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     records=st.integers(100, 1_500),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from effectively_once.errors import StaleDriverError
@@ -13,6 +14,7 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.lost_head import refuse_lost_head
 from effectively_once.ledger.objects import run
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.object_store import S3ObjectStore
@@ -37,8 +39,14 @@ class HeldChain:
         self.published: EpochRecord | None = None
 
     def take_over(self, settings: dict[str, Any], accept: Callable[[Head], None], sink_topics: dict[str, str]) -> None:
-        """Fence every other driver (R1); `accept` raises to refuse the head that is there."""
-        self.held = run(chain.take_over(self.layout, self.owner, settings, accept, sink_topics), self.store)
+        """Fence every other driver (R1); `accept` raises to refuse the head that is there.
+
+        Raises:
+            StoreError: none is there, beside what a chain left.
+
+        """
+        begin = partial(refuse_lost_head, self.layout, self.store)
+        self.held = run(chain.take_over(self.layout, self.owner, settings, accept, sink_topics, begin), self.store)
 
     @property
     def head(self) -> Head:

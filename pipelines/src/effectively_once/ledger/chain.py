@@ -27,10 +27,12 @@ def take_over(
     settings: dict[str, Any],
     accept: Callable[[Head], None] = lambda _: None,
     sink_topics: dict[str, str] | None = None,
+    begin: Callable[[], None] = lambda: None,
 ) -> Step[Held]:
     """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1).
 
     `accept` is shown the head that is there and raises to refuse it: a start that cannot succeed then fences nobody.
+    `begin` is called where there is none, and raises lest one is made.
     `sink_topics` are the ids that the next start has to find (R10); None leaves those that are there.
     """
     while True:
@@ -45,6 +47,7 @@ def take_over(
                 new = new.model_copy(update={"sink_topics": sink_topics})
             held = yield from replace(layout, new, found.etag)
         else:
+            begin()
             new = Head(
                 pipeline=layout.pipeline, generation=1, owner=owner, settings=settings, sink_topics=sink_topics or {}
             )

@@ -79,6 +79,11 @@ class Layout:
         """Spark's checkpoint folder of one lineage."""
         return f"{self.pipeline}/checkpoints/{lineage}"
 
+    @property
+    def left_by_a_chain(self) -> tuple[str, ...]:
+        """Folders in which nothing is before head."""
+        return tuple(f"{self.pipeline}/{folder}/" for folder in ("checkpoints", "deltas", "segments"))
+
     def probe(self, unique: str) -> str:
         """Name the object on which a start tries the store; it is deleted again."""
         return f"{self.pipeline}/probe/{unique}"
