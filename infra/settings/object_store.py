@@ -59,14 +59,13 @@ class ObjectStore(Section):
     """The object store; `bucket` is that of every pipeline that names no other, and of the event logs.
 
     Attributes:
-        nodes: servers with a drive of `storage_size` each. Of three or four one may be away, and its drive lost; of
-            four, two are enough to read.
+        nodes: servers with a drive of `storage_size` each. Of four one may be away, and its drive lost.
         clients: namespaces whose pods may connect to ours, besides the pipelines' own.
     """
 
     external: ExternalObjectStore | None = None
     bucket: Bucket = PROJECT
-    nodes: Literal[1, 3, 4] = 1
+    nodes: Literal[1, 4] = 1
     storage_size: Quantity = "8Gi"
     resources: Resources | None = None
     clients: tuple[Label, ...] = ()

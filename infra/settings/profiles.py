@@ -53,13 +53,13 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
         },
         "object_store": {
-            "nodes": 3,
-            "storage_size": "2Gi",
+            "nodes": 4,
+            "storage_size": "1Gi",
             "resources": {"cpu_request": "60m", "memory_request": "192Mi", "memory_limit": "768Mi"},
         },
         "spark_operator": {"replicas": 2},
     },
-    # A cluster of its own: three brokers, three controllers apart and three object stores, each on another node;
+    # A cluster of its own: three brokers, three controllers apart and four object stores, each on another node;
     # nothing is reachable from outside, and data is kept.
     "production": {
         "scheduling": {"spread": "hard"},
@@ -72,7 +72,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "resources": {"cpu_request": "1", "memory_request": "4Gi", "memory_limit": "8Gi"},
         },
         "object_store": {
-            "nodes": 3,
+            "nodes": 4,
             "storage_size": "100Gi",
             "resources": {"cpu_request": "1", "memory_request": "2Gi", "memory_limit": "4Gi"},
         },

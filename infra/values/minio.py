@@ -47,7 +47,7 @@ class MinioValues(DataValues):
     """The object store.
 
     Attributes:
-        nodes: servers with a drive each; with three every object is in parts of which two are enough.
+        nodes: servers with a drive each; of four, three are enough to write and two to read.
         spread: `hard` never puts two of them on one node.
         credentials_secret: Secret of the release's namespace with the keys `rootUser` and `rootPassword`.
         external: access from outside the cluster.
@@ -58,7 +58,7 @@ class MinioValues(DataValues):
         network_policies: who may connect to it.
     """
 
-    nodes: Literal[1, 3, 4] = 1
+    nodes: Literal[1, 4] = 1
     spread: Literal["soft", "hard"] = "soft"
     credentials_secret: KubernetesName = "minio-root"  # noqa: S105 - a name
     external: External = External()

@@ -95,7 +95,7 @@ EACH: dict[str, tuple[str, Values]] = {
             ),
         ),
     ),
-    "minio-3": ("minio", MinioValues(**COMMON, nodes=3, spread="hard")),
+    "minio-4": ("minio", MinioValues(**COMMON, nodes=4, spread="hard")),
     "minio-secured": ("minio", MinioValues(**COMMON, security=MINIO_SECURITY)),
     "postgres": ("postgres", PostgresValues(**COMMON)),
     "postgres-secured": ("postgres", PostgresValues(**COMMON, security=POSTGRES_SECURITY)),

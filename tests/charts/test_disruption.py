@@ -54,7 +54,7 @@ def test_a_single_copy_may_be_evicted_unless_it_is_to_be_held(chart: str) -> Non
 
 def test_one_of_several_copies_may_be_away_whatever_is_held() -> None:
     assert budgets(kafka(nodes=3, controllers=3, hold_single_copy=True)) == {"kafka": 1, "kafka-controller": 1}
-    assert budgets(minio(nodes=3, hold_single_copy=True)) == {"minio": 1}
+    assert budgets(minio(nodes=4, hold_single_copy=True)) == {"minio": 1}
     assert budgets(operator()) == {}
     assert budgets(operator(replicas=2, leader_election=True)) == {"spark-operator": 1}
 
@@ -68,10 +68,10 @@ def spread(pod: Object) -> Object:
 
 def test_servers_of_several_copies_are_apart_as_far_as_there_are_nodes_or_always() -> None:
     """Kubernetes counts the nodes that there are: with `minDomains` a third copy on two nodes is refused too."""
-    for pod in (*dict(kafka(nodes=3, controllers=3).pods()).values(), *dict(minio(nodes=3).pods()).values()):
+    for pod in (*dict(kafka(nodes=3, controllers=3).pods()).values(), *dict(minio(nodes=4).pods()).values()):
         assert spread(pod)["whenUnsatisfiable"] == "ScheduleAnyway"
         assert "minDomains" not in spread(pod)
-    hard = (kafka(nodes=3, controllers=3, spread="hard"), minio(nodes=3, spread="hard"))
+    hard = (kafka(nodes=3, controllers=3, spread="hard"), minio(nodes=4, spread="hard"))
     for one in (one for objects in hard for one in objects.of("StatefulSet")):
         found = spread(one["spec"]["template"]["spec"])
         assert (found["whenUnsatisfiable"], found["minDomains"]) == ("DoNotSchedule", 3)

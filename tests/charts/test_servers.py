@@ -30,11 +30,11 @@ def test_object_store_takes_its_credentials_from_the_secret() -> None:
 
 def test_an_object_store_of_several_nodes_names_each_drive_and_all_begin_at_once() -> None:
     """The names have to be those of pods and of a Service that answers for who is not ready yet."""
-    rendered = render("minio", MinioValues(image=IMAGE, nodes=3).to_helm())
+    rendered = render("minio", MinioValues(image=IMAGE, nodes=4).to_helm())
     spec = rendered.one("StatefulSet", "minio")["spec"]
-    assert (spec["replicas"], spec["podManagementPolicy"], spec["serviceName"]) == (3, "Parallel", "minio-nodes")
+    assert (spec["replicas"], spec["podManagementPolicy"], spec["serviceName"]) == (4, "Parallel", "minio-nodes")
     (container,) = only_pod(rendered)["containers"]
-    assert container["args"][1] == f"http://minio-{{0...2}}.minio-nodes.{NAMESPACE}.svc:9000/data"
+    assert container["args"][1] == f"http://minio-{{0...3}}.minio-nodes.{NAMESPACE}.svc:9000/data"
     nodes = rendered.one("Service", "minio-nodes")["spec"]
     assert (nodes["clusterIP"], nodes["publishNotReadyAddresses"]) == ("None", True)
     (alone,) = only_pod(render("minio", MinioValues(image=IMAGE).to_helm()))["containers"]

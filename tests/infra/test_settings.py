@@ -310,5 +310,5 @@ def test_the_small_copy_of_production_has_as_many_of_everything() -> None:
             one.scheduling.spread,
         )
 
-    assert copies("ha") == copies("production") == (3, 3, 3, 2, "hard")
+    assert copies("ha") == copies("production") == (3, 3, 4, 2, "hard")
     assert NODES["ha"] == 3

@@ -46,7 +46,7 @@ def test_another_quorum_is_refused_by_name(*, gone: bool) -> None:
 
 def test_another_number_of_drives_is_refused_by_name() -> None:
     one = There(LAPTOP, made(settings()))
-    assert refused(one, object_store={"nodes": 3}) == ["object_store.nodes: the drives were formatted for 1, got 3"]
+    assert refused(one, object_store={"nodes": 4}) == ["object_store.nodes: the drives were formatted for 1, got 4"]
 
 
 def test_a_broker_that_is_stopped_is_no_other_quorum() -> None:

@@ -204,14 +204,14 @@ def _standby(scene: Scene) -> str | None:
 
 
 def _more_brokers(scene: Scene) -> str | None:
-    return None if scene.count("broker") > 1 else f"there is one broker: {_THREE}"
+    return None if scene.count("broker") > 1 else f"there is one broker: {_MORE}"
 
 
 def _more_stores(scene: Scene) -> str | None:
-    return None if scene.count("object store") > 1 else f"MinIO has one drive: {_THREE}"
+    return None if scene.count("object store") > 1 else f"MinIO has one drive: {_MORE}"
 
 
-_THREE = "`make up PROFILE=ha MONITORING=1` makes three"
+_MORE = "`make up PROFILE=ha MONITORING=1` makes more"
 _LOOP = CrashLoop()
 FAULTS = (
     Fault(
