@@ -46,7 +46,8 @@ class HeldChain:
 
         """
         begin = partial(refuse_lost_head, self.layout, self.store)
-        self.held = run(chain.take_over(self.layout, self.owner, settings, accept, sink_topics, begin), self.store)
+        step = chain.take_over(self.layout, self.owner, settings, accept, sink_topics, begin=begin)
+        self.held = run(step, self.store)
 
     @property
     def head(self) -> Head:

@@ -27,6 +27,7 @@ def take_over(
     settings: dict[str, Any],
     accept: Callable[[Head], None] = lambda _: None,
     sink_topics: dict[str, str] | None = None,
+    *,
     begin: Callable[[], None] = lambda: None,
 ) -> Step[Held]:
     """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1).
