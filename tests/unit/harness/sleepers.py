@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,12 @@ def sleepers(folder: Path, *names: str, code: str = SLEEP) -> list[Child]:
     words = [sys.executable, "-S", "-c", code]
     children = [Child(name, words, log, cwd=folder) for name, log in zip(names, logs, strict=True)]
     for child, log, size in zip(children, logs, before, strict=True):
-        wait_for(f"{child.name} to be up", SOON_S, lambda log=log, size=size: log.stat().st_size > size, child, LOOK_S)
+        wait_for(f"{child.name} to be up", SOON_S, partial(_longer, log, size), child, LOOK_S)
     return children
+
+
+def _longer(log: Path, size: int) -> bool:
+    return log.stat().st_size > size
 
 
 def state_of(pid: int) -> str:
