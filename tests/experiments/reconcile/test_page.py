@@ -6,7 +6,7 @@ from infra.toolchain.prepare import CHECKOUT
 from tests.experiments.page import IN_PODS, markdown
 from tests.experiments.reconcile import page as shown
 from tests.experiments.reconcile.page import Reconciliation, tables
-from tests.experiments.run_folder import PAGE, RESULTS, TABLE
+from tests.experiments.run_folder import RESULTS, TABLE
 from tests.harness.results import Verdict
 
 SHOWN = CHECKOUT / "docs" / "explanation" / "reconcile.md"
@@ -17,7 +17,6 @@ def test_the_tables_are_those_of_the_run_that_is_kept() -> None:
     results = Reconciliation.model_validate_json((KEPT / RESULTS).read_bytes())
     assert results.verdict is Verdict.PASS
     assert (KEPT / TABLE).read_text() == markdown(shown.PAGE, results) + "\n"
-    assert (KEPT / PAGE).is_file()
     page = SHOWN.read_text()
     assert results.command in page
     for _, heading, rows in tables(results):
@@ -29,7 +28,6 @@ def test_what_the_page_says_of_the_cluster_is_of_the_run_that_is_kept() -> None:
     results = Reconciliation.model_validate_json((KEPT / "cluster" / RESULTS).read_bytes())
     assert (results.verdict, results.jvm) == (Verdict.PASS, IN_PODS)
     assert (KEPT / "cluster" / TABLE).read_text() == markdown(shown.PAGE, results) + "\n"
-    assert (KEPT / "cluster" / PAGE).is_file()
     page = SHOWN.read_text()
     part = page[page.index("## On a cluster") : page.index("## On a stream of yours")]
     assert results.command in part
