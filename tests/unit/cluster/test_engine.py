@@ -211,7 +211,8 @@ def test_our_daemon_has_its_own_socket_and_no_bridge_and_a_shim_only_where_one_i
 
 
 # Named like its file, as a daemon is; ends when it is told to.
-DAEMON = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1 & wait $!; done"
+# It collects its child: one that is left behind is there until the machine's first process does.
+DAEMON = "trap 'kill $!; wait; exit 0' TERM; echo ready; while :; do sleep 0.1 & wait $!; done"
 DEAF = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 
 
