@@ -20,6 +20,12 @@ _SMALL: Final[dict[str, Any]] = {
     "pipeline_defaults": {"announce": True, "partitions": 4, "shards": 2, "executors": {"count": 2}},
     "pipelines": {"user_counts": {}},
 }
+_THREE_BROKERS: Final[dict[str, Any]] = {
+    "nodes": 3,
+    "heap_mib": 320,
+    "storage_size": "2Gi",
+    "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
+}
 
 PROFILES: Final[dict[str, dict[str, Any]]] = {
     # One machine, to look at it.
@@ -32,25 +38,19 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
     "brokers": _SMALL
     | {
         "kafka": {
-            "nodes": 3,
+            **_THREE_BROKERS,
             # Three on two cores: a starved one is silent for longer than the usual 4 s, and would be taken for dead.
             "session_timeout_ms": 6000,
-            "heap_mib": 320,
-            "storage_size": "2Gi",
-            "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
         },
     },
-    # Three nodes of one machine: as many copies of everything as in production, each small and on another node.
+    # Three nodes of one machine: as many copies of everything as in production, each small; one has two object stores.
     "ha": _SMALL
     | {
         "scheduling": {"spread": "hard"},
         "kafka": {
-            "nodes": 3,
+            **_THREE_BROKERS,
             "controllers": 3,
             "session_timeout_ms": 9000,
-            "heap_mib": 320,
-            "storage_size": "2Gi",
-            "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
         },
         "object_store": {
             "nodes": 4,
@@ -59,7 +59,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
         },
         "spark_operator": {"replicas": 2},
     },
-    # A cluster of its own: three brokers, three controllers apart and four object stores, each on another node;
+    # A cluster of its own: three brokers, three controllers apart and four object stores, spread over nodes;
     # nothing is reachable from outside, and data is kept.
     "production": {
         "scheduling": {"spread": "hard"},

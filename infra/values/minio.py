@@ -48,7 +48,8 @@ class MinioValues(DataValues):
 
     Attributes:
         nodes: servers with a drive each; of four, three are enough to write and two to read.
-        spread: `hard` never puts two of them on one node.
+        spread: they are on nodes of their own, of three nodes one has two: `soft` as far as there are nodes; `hard` or
+            not at all.
         credentials_secret: Secret of the release's namespace with the keys `rootUser` and `rootPassword`.
         external: access from outside the cluster.
         resources: of the server.

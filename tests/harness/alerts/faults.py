@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from tests.harness.adapters.cluster import ClusterTimeoutError, state_of
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.alerts.scene import DRIVER, EVERYTHING, EXECUTOR, JVM, Scene
+from tests.harness.adapters.held_pod import ALONE, EVERYTHING
+from tests.harness.alerts.scene import DRIVER, EXECUTOR, Scene
 
 RESOLVED_S = 300.0
 WINDOW_S = 20 * 60.0
@@ -97,7 +98,7 @@ def _start_second(scene: Scene) -> None:
     pod = scene.at_work()
     if pod is None:
         raise NoProcessError("no driver is at work")
-    scene.stop(pod, JVM)
+    scene.stop(pod, ALONE)
     scene.start_second()
     scene.wait_for("two drivers to be seen", lambda: len(scene.series("generation")) > 1, NEVER_S)
 

@@ -17,6 +17,7 @@ from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.api import ClusterError
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError, label_of
 from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.held_pod import FIND_JVM
 from tests.harness.adapters.rendering import Chart, of_run, values_for
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.alerts.answers import AnswerError
@@ -33,8 +34,6 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "executors": {"count": 1, "cpuRequest": "10m"},
 }
 """Of a second driver of the pipeline: its node may be full."""
-JVM, EVERYTHING = (f"{how} && echo done && read -r _" for how in ("pkill -{} -x java", "kill -{} -1"))
-"""What gets a signal in a container, below PID 1. The shell stays: last words of one that ends are lost at times."""
 SAID_S = 15.0
 
 
@@ -252,7 +251,7 @@ class Scene:
         self.restart_drivers()
 
     def stop(self, pod: str, whom: str) -> None:
-        """SIGSTOP in a driver's container: JVM or EVERYTHING below PID 1; undone by SIGCONT where it still runs."""
+        """SIGSTOP in a driver's container: the JVM ALONE, or EVERYTHING below PID 1; undone by SIGCONT."""
 
         def go_on() -> None:
             with suppress(NoProcessError):
@@ -262,7 +261,9 @@ class Scene:
         self._signal(pod, whom, "STOP")
 
     def _signal(self, pod: str, whom: str, signal: str) -> None:
-        session = self.pipelines.enter(pod, "spark-kubernetes-driver", whom.format(signal))
+        # The shell stays: last words of one that ends are lost at times.
+        script = f"{FIND_JVM}kill -{signal} {whom} && echo done && read -r _"
+        session = self.pipelines.enter(pod, "spark-kubernetes-driver", script)
         told = session.readline_stdout(timeout=SAID_S).strip()
         session.close()
         if told != "done":
