@@ -82,6 +82,8 @@ WHICH = {
     Extent.ALL: [],
 }
 """Words of pytest. The marks are explained in pyproject.toml; a test of Spark that has none is left to `all`."""
+WORKERS = {Extent.QUICK: "3", Extent.CORE: "2", Extent.ALL: "2"}
+"""A third fills two processors while others wait for processes and clocks; beside Spark and servers it starves them."""
 
 
 @app.command(context_settings=PASS_ON)
@@ -106,7 +108,7 @@ def test(
     # Each worker reads all tests and many a test starts a Python: what they import is compiled once, as Python does
     # unless the caller's shell says otherwise.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    words = ("-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args)
+    words = ("-m", "pytest", "--durations=30", "-n", WORKERS[extent], *WHICH[extent], *context.args)
     raise typer.Exit(run_tool("python", *words).returncode)
 
 

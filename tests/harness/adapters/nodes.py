@@ -22,11 +22,16 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 ENDED = ("Succeeded", "Failed")
 # A number is given out again when its process has ended: the control group tells whether it still is the one meant.
 # Of several nothing is stopped unless all are there. All in one command: an epoch may end while another one begins.
+# The note is there before anything stops: who resumes at once would not find whom to end, and what was to continue
+# this fault would continue the next.
 STOP = """
 for pair in {pairs}; do
   grep -q "${{pair#*:}}" "/proc/${{pair%%:*}}/cgroup" 2>/dev/null || {{ echo "gone ${{pair%%:*}}"; exit 0; }}
 done
 setsid sh -c '{later}' >/dev/null 2>&1 </dev/null &
+tries=0
+until [ -s {note} ] || [ "$tries" -eq 500 ]; do tries=$((tries + 1)); sleep 0.01; done
+[ -s {note} ] || {{ echo "nothing would continue them"; exit 0; }}
 kill -STOP {pids}
 for pid in {pids}; do
   tries=0 state=
@@ -115,7 +120,7 @@ class Nodes:
         """
         pids = " ".join(map(str, sorted(containers)))
         pairs = " ".join(f"{pid}:{containers[pid]}" for pid in sorted(containers))
-        script = STOP.format(pairs=pairs, pids=pids, later=self._later(at_most_s, pids))
+        script = STOP.format(pairs=pairs, pids=pids, note=self._note(pids), later=self._later(at_most_s, pids))
         told = self.execute(node, "sh", "-c", script).strip()
         if told != "stopped":
             raise NoProcessError(f"processes {pids} of node {node} were not stopped: {told or 'no answer'}")

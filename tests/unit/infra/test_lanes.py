@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -20,9 +21,9 @@ def test_one_worker_has_all_of_spark_the_other_all_servers_and_files_stay_whole(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(TESTS)
     (tmp_path / "tests" / "conftest.py").write_text((CHECKOUT / "tests" / "conftest.py").read_text())
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-n", "2"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    words = [sys.executable, "-m", "pytest", "-p", "xdist", "-v", "-n", "2"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(words, cwd=tmp_path, env=alone, capture_output=True, text=True, check=True)
     found = re.findall(r"\[(gw\d)\].* PASSED tests/(\S+)::", done.stdout)
     assert len(found) == 2 * len(FILES), done.stdout
     workers = {name: {worker for worker, file in found if file == name} for name in FILES}
