@@ -9,7 +9,7 @@ from tests.charts.render import environment, render
 from tests.charts.samples import pipeline
 from tests.harness.adapters.rendering import lay_over, values_for
 from tests.harness.definition.in_pods import values_of
-from tests.unit.harness.test_own_in_pods import definition, subject
+from tests.unit.harness.test_defined_in_pods import definition, subject
 
 
 def test_its_package_is_in_every_pod_in_its_folders_and_nothing_of_the_deployed_program_is(tmp_path: Path) -> None:
