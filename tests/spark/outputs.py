@@ -21,8 +21,9 @@ def rows(pipeline: Pipeline, sink: str) -> list[dict[str, Any]]:
 
 def published_epochs(pipeline: Pipeline, *, running: bool) -> list[EpochRecord]:
     """Epochs of the chain, dense and without gap or overlap; while a driver is `running` the declared one too."""
-    recorded = pipeline.epochs()
-    declared = pipeline.head().declared
+    # One head: a driver that has repeated an epoch records it while this looks.
+    head = pipeline.head()
+    recorded, declared = pipeline.epochs(head), head.declared
     if running and declared is not None:
         told = declared.model_dump() | {"generation": 0, "counts": Counts(), "max_event_time_ms": None}
         recorded.append(Recorded(**told, sinks={}, deltas={}))

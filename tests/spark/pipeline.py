@@ -240,9 +240,9 @@ class Pipeline:
     def head(self) -> Head:
         return run(chain.read(self.layout), self.store)
 
-    def epochs(self) -> list[EpochRecord]:
-        """Return every recorded epoch."""
-        return run(segments.history(self.layout, self.head()), self.store)
+    def epochs(self, head: Head | None = None) -> list[EpochRecord]:
+        """Return every epoch that a head has recorded, that of now unless another one is given."""
+        return run(segments.history(self.layout, head or self.head()), self.store)
 
 
 class Commanded(Pipeline):

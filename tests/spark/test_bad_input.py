@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 ENDED_S = 40.0
 NAMED = re.compile(r"^(\w+Error): (.+) \((.+?)\)\. (\S.+)$")
-SETTINGS, SOURCE, UNREACHABLE, CHECKPOINT, CHAIN, SINK, ACCESS, VERSION = 64, 65, 69, 74, 76, 76, 77, 78
+SETTINGS, SOURCE, STORE, UNREACHABLE, CHECKPOINT, CHAIN, SINK, ACCESS, VERSION = 64, 65, 67, 69, 74, 76, 76, 77, 78
 PATIENCE_S = 2
 VARIABLES = [pytest.param("AWS_ACCESS_KEY_ID", marks=pytest.mark.slow), "AWS_SECRET_ACCESS_KEY"]
 
@@ -291,8 +291,18 @@ def test_a_progress_topic_that_was_recreated_is_refused_until_marks_and_chain_ar
     assert code == SETTINGS, "with its marks back the sink is no longer what is refused"
 
 
-def test_a_chain_that_was_deleted_while_the_sinks_are_published_is_refused(stopped: Pipeline) -> None:
+def test_a_head_that_is_gone_beside_what_its_chain_left_is_refused(stopped: Pipeline) -> None:
     with _replaced(stopped, stopped.layout.head, None):
+        code, line = refusal(stopped)
+    assert code == STORE
+    assert line.startswith("StoreError: the object store does not find the chain's head, and holds ")
+
+
+def test_a_chain_that_was_deleted_while_the_sinks_are_published_is_refused(stopped: Pipeline) -> None:
+    left = [name for folder in stopped.layout.left_by_a_chain for name in stopped.store.names(folder)]
+    with ExitStack() as gone:
+        for name in (stopped.layout.head, *left):
+            gone.enter_context(_replaced(stopped, name, None))
         code, line = refusal(stopped)
     assert code == SINK
     assert re.match(r"SinkError: progress mark \d+ lies outside the chain's -1 to -1", line)

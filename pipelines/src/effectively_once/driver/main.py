@@ -54,15 +54,18 @@ def run(argv: Sequence[str], pipeline: Pipeline | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stop.append(received))
     try:
-        return _run(argv, pipeline, stop)
+        ended_by = _run(argv, pipeline, stop)
     except Exception as error:
-        named = name_error(error) or name_shortage(f"{type(error).__name__}: {error}")
-        if named is None:
+        ended_by = name_error(error) or name_shortage(f"{type(error).__name__}: {error}")
+        if ended_by is None:
             traceback.print_exc()
-        return _report(named or error)
+            ended_by = error
+    # The last line of the log: what Spark had to say of its end came before.
+    return 0 if ended_by is None else _report(ended_by)
 
 
-def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int:
+def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> BaseException | None:
+    """Return what ended it, once Spark has stopped; None if it was to end."""
     if len(argv) != 1:
         raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
     job = job_of(Path(argv[0]), pipeline)
@@ -78,12 +81,12 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
             # The other way round: what takes long is done before the chain is free.
             spark = session(driver.settings, conf)
             if not Standby(driver, spark).wait(stop):
-                return 0
+                return None
         else:
             driver.take_over()
         if driver.head.declared is None and (drained := driver.find_finished_drain()) is not None:
             sys.stdout.write(f"{stopped_line(drained)}\n")
-            return 0
+            return None
         spark = spark or session(driver.settings, conf)
         return _work(driver, spark, stop)
     finally:
@@ -92,8 +95,8 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
             spark.stop()
 
 
-def _work(driver: Driver, spark: SparkSession, stop: list[int]) -> int:
-    """Run epochs until the end, and return the exit code."""
+def _work(driver: Driver, spark: SparkSession, stop: list[int]) -> BaseException | None:
+    """Run epochs until the end, and return what ended them; None if a signal or a drain asked for it."""
     try:
         query = driver.start(spark)
         left_pods.watch(spark, driver.stopping)
@@ -111,7 +114,7 @@ def _work(driver: Driver, spark: SparkSession, stop: list[int]) -> int:
     if error is None and not isinstance(driver.failure, InterruptedError):
         # The signal came while an epoch failed: that is not a stop in order.
         error = driver.failure
-    return 0 if error is None else _report(driver.name_error(error) or error)
+    return None if error is None else driver.name_error(error) or error
 
 
 def _report(error: BaseException) -> int:
