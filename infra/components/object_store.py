@@ -60,8 +60,10 @@ def outputs(settings: Settings) -> ObjectStoreOutputs:
     if chart is None:
         there = str(settings.object_store.external and settings.object_store.external.endpoint)
         return ObjectStoreOutputs(there, there, None)
-    inside = f"http://minio.{settings.namespace}.svc:{PORT}"
-    return ObjectStoreOutputs(inside, chart.external.api.url, chart.external.console.url)
+    encrypted = chart.security is not None
+    inside = f"{'https' if encrypted else 'http'}://minio.{settings.namespace}.svc:{PORT}"
+    outside = (way.url_of(encrypted=encrypted) for way in (chart.external.api, chart.external.console))
+    return ObjectStoreOutputs(inside, *outside)
 
 
 def egress(settings: Settings) -> Egress:

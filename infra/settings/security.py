@@ -17,7 +17,7 @@ class Security(Section):
             for a password.
         kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
         result_store: TLS on every connection to our PostgreSQL, and a role for each pipeline, for its own tables alone.
-        object_store: keys for each pipeline, of its own folders in our object store alone.
+        object_store: TLS on every connection to our object store, and keys for each pipeline, of its own folders alone.
         pinned_images: every image is named by a digest, and pods with another are refused.
         rotation: raise it to have every derived secret, and every certificate, anew. Keys of the object store open it
             until it is raised again.
