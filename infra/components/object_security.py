@@ -88,7 +88,7 @@ def hosts(settings: Settings) -> list[str]:
 
 
 def _server_secret(settings: Settings) -> str:
-    """Return its name, which differs when the names of the store do: what was signed is kept, and lacks the new ones."""
+    """Return its name, which differs when those of the store do: what was signed is kept, and lacks the new ones."""
     names = hashlib.sha256("\n".join(hosts(settings)).encode()).hexdigest()[:8]
     return f"{SERVER}-{derived.version(settings)}-{names}"
 
@@ -104,7 +104,7 @@ def _user(name: str, number: int) -> str:
 
 
 class ObjectSecurity(pulumi.ComponentResource):
-    """Secrets of the server, of users on both sides, and of whom clients believe; nothing where connections are plain."""
+    """Secrets of the server, of users on both sides, and of whom clients believe; nothing without TLS."""
 
     def __init__(
         self,
