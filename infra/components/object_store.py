@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pulumi
 
 from infra.components import network, object_security
+from infra.components.clients import OBJECT_STORE_CA
 from infra.components.credentials import OBJECT_STORE_ROOT
 from infra.components.release import data_server, drop_none, exposure, release, resources, storage
 from infra.settings import Settings
@@ -21,11 +22,12 @@ PORT = 9000
 
 @dataclass(frozen=True)
 class ObjectStoreOutputs:
-    """URLs inside and outside the cluster."""
+    """URLs inside and outside the cluster, and the Secret (of the platform's namespace) with whom to believe."""
 
     endpoint: str
     external_endpoint: str | None
     external_console: str | None
+    certificates: str | None = None
 
 
 def values(settings: Settings) -> MinioValues | None:
@@ -63,7 +65,7 @@ def outputs(settings: Settings) -> ObjectStoreOutputs:
     encrypted = chart.security is not None
     inside = f"{'https' if encrypted else 'http'}://minio.{settings.namespace}.svc:{PORT}"
     outside = (way.url_of(encrypted=encrypted) for way in (chart.external.api, chart.external.console))
-    return ObjectStoreOutputs(inside, *outside)
+    return ObjectStoreOutputs(inside, *outside, OBJECT_STORE_CA if encrypted else None)
 
 
 def egress(settings: Settings) -> Egress:

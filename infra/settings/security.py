@@ -18,6 +18,8 @@ class Security(Section):
         kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
         result_store: TLS on every connection to our PostgreSQL, and a role for each pipeline, for its own tables alone.
         object_store: TLS on every connection to our object store, and keys for each pipeline, of its own folders alone.
+        campaigns: a login of our broker that may do everything, for campaigns and acceptance on this cluster; they have
+            the owners' logins of the stores.
         pinned_images: every image is named by a digest, and pods with another are refused.
         rotation: raise it to have every derived secret, and every certificate, anew. Keys of the object store open it
             until it is raised again.
@@ -28,6 +30,7 @@ class Security(Section):
     spark: bool = False
     kafka: bool = False
     object_store: bool = False
+    campaigns: bool = False
     pinned_images: bool = False
     result_store: bool = False
     authority: Annotated[int, Field(ge=0)] = 0
