@@ -56,7 +56,8 @@ def on_cluster(
         login = PodLogin.of(deployed.platform, endpoints)
         stack = ClusterStack(directory, endpoints, cluster, chart, target, found.tools, console, patience, login=login)
         held.enter_context(Tenancy(cluster, stack.run, console.say))
-        cluster.apply(login.objects(stack.run))
+        if objects := login.objects(stack.run):
+            cluster.apply(objects)
         if lent is not None:
             held.enter_context(lent(cluster, stack.run))
         try:
