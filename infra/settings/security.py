@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ class Security(Section):
     """What is encrypted and asks for a login inside the cluster; off until it is named.
 
     Attributes:
+        level: `all`: spark, and each of the three servers that is ours, but for those that are named as false.
         spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
             for a password.
         kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
@@ -27,6 +28,7 @@ class Security(Section):
             with it, so that nodes of both numbers hear each other.
     """
 
+    level: Literal["each", "all"] = "each"
     spark: bool = False
     kafka: bool = False
     object_store: bool = False

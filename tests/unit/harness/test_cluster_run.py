@@ -13,6 +13,7 @@ from infra.cluster.platform import assume_platform
 from infra.console import Console
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
+from tests.harness.adapters.pod_login import PodLogin
 from tests.harness.campaigns.acceptance import programme_of
 from tests.harness.campaigns.suites import SUITES, suite_named
 from tests.harness.controls.names import EVERY, QUICK
@@ -23,7 +24,6 @@ from tests.harness.play.cluster_run import ClusterRun, Programme
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan_of
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.adapters.pod_login import PodLogin
 from tests.harness.stack import pods
 from tests.harness.stack.deployed import BrokerTools, Found, Target
 
