@@ -63,7 +63,8 @@ def outputs(settings: Settings) -> KafkaOutputs:
     host, port = chart.bootstrap.split(":")
     inside = f"{host}.{settings.namespace}.svc:{port}"
     secret = kafka_security.login_of_campaigns(settings)
-    return KafkaOutputs(inside, chart.external_bootstrap, chart.security and chart.security.tls_secret, secret)
+    certificates = None if chart.security is None else chart.security.tls_secret
+    return KafkaOutputs(inside, chart.external_bootstrap, certificates, secret)
 
 
 def egress(settings: Settings) -> Egress:

@@ -64,8 +64,8 @@ def outputs(settings: Settings) -> ObjectStoreOutputs:
         return ObjectStoreOutputs(there, there, None)
     encrypted = chart.security is not None
     inside = f"{'https' if encrypted else 'http'}://minio.{settings.namespace}.svc:{PORT}"
-    outside = (way.url_of(encrypted=encrypted) for way in (chart.external.api, chart.external.console))
-    return ObjectStoreOutputs(inside, *outside, OBJECT_STORE_CA if encrypted else None)
+    api, console = (way.url_of(encrypted=encrypted) for way in (chart.external.api, chart.external.console))
+    return ObjectStoreOutputs(inside, api, console, OBJECT_STORE_CA if encrypted else None)
 
 
 def egress(settings: Settings) -> Egress:

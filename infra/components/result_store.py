@@ -54,7 +54,8 @@ def outputs(settings: Settings) -> ResultStoreOutputs | None:
     if store.external is None:
         endpoint = f"postgresql://postgres.{settings.namespace}.svc:{PORT}/{store.database}"
         security = result_security.values(settings)
-        return ResultStoreOutputs(endpoint, RESULT_STORE, settings.namespace, security and security.tls_secret)
+        certificates = None if security is None else security.tls_secret
+        return ResultStoreOutputs(endpoint, RESULT_STORE, settings.namespace, certificates)
     namespace, secret = store.external.credentials_secret.split("/")
     endpoint = f"postgresql://{store.external.host}:{store.external.port}/{store.database}"
     return ResultStoreOutputs(endpoint, secret, namespace)

@@ -22,8 +22,9 @@ def minio(security: Security | None = SECURITY, nodes: Literal[1, 4] = 1) -> Ren
 
 
 def server(objects: Rendered) -> Object:
-    (found,) = objects.one("StatefulSet", "minio")["spec"]["template"]["spec"]["containers"]
-    return found
+    found: list[Object] = objects.one("StatefulSet", "minio")["spec"]["template"]["spec"]["containers"]
+    (only,) = found
+    return only
 
 
 def job(objects: Rendered) -> Object:

@@ -77,6 +77,7 @@ class PodDatabase:
 
     def connect(self) -> psycopg.Connection:
         """Open a connection; every statement commits by itself. Raises psycopg.Error."""
+        tls: dict[str, Any] = {name: self._believed[variable] for name, variable in _TLS.items() if self._believed}
         return psycopg.connect(
             host=HOST,
             port=self._tunnel.port,
@@ -85,7 +86,7 @@ class PodDatabase:
             dbname=self._name,
             connect_timeout=CONNECT_S,
             autocommit=True,
-            **{name: self._believed[variable] for name, variable in _TLS.items() if self._believed},
+            **tls,
         )
 
     def open(self, pipelines: Cluster, run: str) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from effectively_once.kafka_client import Access, client_config
 from effectively_once.store.s3_client import CERTIFICATES, connections
 from infra.certificates import make_authority
-from infra.cluster.access import AccessError
 from infra.cluster.login import TOOLS, logged_in, write_login
+from infra.cluster.platform import AccessError
 from infra.components.clients import jaas
 from tests.harness.adapters.broker_tool import command_of
 from tests.harness.adapters.pod_login import PodLogin
@@ -93,7 +94,7 @@ def test_a_stack_without_a_login_for_campaigns_says_how_to_have_one(secured: Clu
 
 
 def test_pods_of_a_run_have_logins_that_are_not_bound_to_a_deployed_pipelines_names(secured: Cluster) -> None:
-    deployed = {
+    deployed: dict[str, Any] = {
         "kafkaClient": {"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-512", "secret": "user-counts-kafka"},
         "credentialsSecret": "user-counts-object-store",
     }
