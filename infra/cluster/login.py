@@ -13,13 +13,14 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from unittest.mock import patch
 
-from effectively_once.kafka_client import CERTIFICATES as CA
-from effectively_once.kafka_client import FOLDER, JAAS, MECHANISM, PASSWORD, PROTOCOL, USERNAME
-from effectively_once.store.s3_client import CERTIFICATES
 from infra.cluster.access import Access
 from infra.cluster.platform import AccessError
 from infra.embedded.stack import Endpoints
 
+PROTOCOL, MECHANISM, FOLDER = "KAFKA_SECURITY_PROTOCOL", "KAFKA_SASL_MECHANISM", "KAFKA_CREDENTIALS"
+CERTIFICATES: Final = "AWS_CA_BUNDLE"
+USERNAME, PASSWORD, JAAS, CA = "username", "password", "jaas.conf", "ca.crt"
+"""As the library names them, whose code is not imported here."""
 TOOLS: Final = "tools.properties"
 """Beside the login: what the broker's own tools read, without the password, which they find in the file for the JVM."""
 _SCRAM: Final = "SCRAM-SHA-512"
