@@ -128,7 +128,7 @@ def build(
     signs = authority.Authority(settings, [namespaces], opts)
     ready.append(kafka_security.KafkaSecurity(settings, credentials.root, signs, [namespaces], opts))
     ready.append(result_security.ResultSecurity(settings, credentials.root, signs, [namespaces], opts))
-    ready.append(object_security.ObjectSecurity(settings, credentials.root, [namespaces], opts))
+    ready.append(object_security.ObjectSecurity(settings, credentials.root, signs, [namespaces], opts))
     store, broker = object_store.ObjectStore(settings, ready, opts), kafka.Kafka(settings, ready, opts)
     operator = spark_operator.SparkOperator(settings, [namespaces, classes], opts)
     needed: list[pulumi.Resource] = [*ready, store, broker, operator]
@@ -137,7 +137,7 @@ def build(
     watch = monitoring.Monitoring(settings, needed, opts)
     if policies:
         data_plane.DataPlane(settings, [store, broker, results, watch], opts)
-        listener_policy.ListenerPolicy(settings, [broker, results], opts)
+        listener_policy.ListenerPolicy(settings, [store, broker, results], opts)
     pipelines: list[pulumi.Resource] = [
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()

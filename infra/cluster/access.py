@@ -6,7 +6,7 @@ import base64
 import binascii
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -80,31 +80,50 @@ class Access:
         if not store.secret:
             raise AccessError("stack output platform.object_store.secret is empty: run `make up` again")
         namespace = store.secret_namespace or self.platform.namespaces.platform
-        try:
-            found = self.api.get(f"/api/v1/namespaces/{namespace}/secrets/{store.secret}")
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            raise AccessError(
-                f"Secret {namespace}/{store.secret} is not there, deleted by hand? `pulumi up --refresh` makes it again"
-            ) from error
-        data = found.get("data") or {}
+        data = self._data(namespace, store.secret)
         pair = [next((data[key] for key in keys if data.get(key)), None) for keys in (ACCESS_KEYS, SECRET_KEYS)]
         if None in pair:
             raise AccessError(
                 f"Secret {namespace}/{store.secret} holds {', '.join(sorted(data)) or 'nothing'}; "
                 f"needed are {ACCESS_KEYS[0]} and {SECRET_KEYS[0]}"
             )
-        try:
-            access_key, secret_key = (base64.b64decode(str(one), validate=True).decode() for one in pair)
-        except (binascii.Error, UnicodeDecodeError):
-            # The cause would show the value.
-            raise AccessError(f"Secret {namespace}/{store.secret} is not base64 of text") from None
+        access_key, secret_key = (_decode(str(one), f"{namespace}/{store.secret}") for one in pair)
         return access_key, secret_key
+
+    def read_secret(self, namespace: str, name: str, keys: Sequence[str]) -> dict[str, str]:
+        """Return what a Secret holds below these keys.
+
+        Raises:
+            AccessError: it is not there, or lacks one; the message has no value.
+            ApiError, UnreachableError: it cannot be read.
+        """
+        data = self._data(namespace, name)
+        if lacking := sorted({*keys} - {*data}):
+            raise AccessError(f"Secret {namespace}/{name} lacks {', '.join(lacking)}: run `make up` again")
+        return {key: _decode(str(data[key]), f"{namespace}/{name}") for key in keys}
+
+    def _data(self, namespace: str, name: str) -> Mapping[str, str]:
+        try:
+            found = self.api.get(f"/api/v1/namespaces/{namespace}/secrets/{name}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise AccessError(
+                f"Secret {namespace}/{name} is not there, deleted by hand? `pulumi up --refresh` makes it again"
+            ) from error
+        return found.get("data") or {}
 
     def pulumi(self, *words: str) -> str:
         """Run one command of Pulumi on this stack and return what it prints. Raises AccessError."""
         return run_pulumi(words, self.environment, self.stack, self.checkout)
+
+
+def _decode(text: str, secret: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        # The cause would show the value.
+        raise AccessError(f"Secret {secret} is not base64 of text") from None
 
 
 def load_access(

@@ -43,20 +43,32 @@ class Namespaces(Part):
 
 
 class Kafka(Part):
-    """host:port[,host:port] inside the cluster, and outside where there is such access."""
+    """host:port[,host:port] inside the cluster, and outside where there is such access.
+
+    Attributes:
+        certificates: Secret of the platform's namespace with `ca.crt`, where clients speak TLS and log in.
+        secret: of the pipelines' namespace, with the login of who runs campaigns; None: nobody has one.
+    """
 
     bootstrap: str
     external_bootstrap: str | None = None
+    certificates: str | None = None
+    secret: str | None = None
 
 
 class Store(Part):
-    """A store with credentials: URL inside and outside the cluster, the Secret that opens it and its namespace."""
+    """A store with credentials: URL inside and outside the cluster, the Secret that opens it and its namespace.
+
+    Attributes:
+        certificates: Secret of the platform's namespace with `ca.crt`, where the store speaks TLS by our authority.
+    """
 
     endpoint: str
     external_endpoint: str | None = None
     external_console: str | None = None
     secret: str | None = None
     secret_namespace: str | None = None
+    certificates: str | None = None
 
 
 class HistoryServer(Part):

@@ -15,6 +15,7 @@ import pulumi
 from infra.components.api_policy import ApiPolicy
 from infra.components.clients import DATABASE_CA, DATABASE_SUFFIX, KAFKA_SUFFIX, OBJECT_STORE_CA
 from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components.kafka_security import CAMPAIGNS
 from infra.components.object_security import SUFFIX as OBJECT_STORE_SUFFIX
 from infra.components.spark_secrets import SUFFIX as SPARK_SUFFIX
 from infra.components.streaming_pipeline import kubernetes_name
@@ -49,7 +50,7 @@ def wrong_secrets(settings: Settings) -> Iterator[str]:
     """Yield a line per variable of a Secret that the program makes: its content, and who may use it, are not theirs."""
     users = (one.replace("_", "-") for one in settings.kafka.users)
     names = [*map(kubernetes_name, settings.pipelines.values()), *users]
-    ours = {*SHARED, *(f"{name}{suffix}" for name in names for suffix in SUFFIXES)}
+    ours = {*SHARED, f"{CAMPAIGNS}{KAFKA_SUFFIX}", *(f"{name}{suffix}" for name in names for suffix in SUFFIXES)}
     for name, one in settings.pipelines.items():
         for variable, entry in one.secrets.items():
             if entry.secret in ours:

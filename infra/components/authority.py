@@ -21,7 +21,7 @@ _KEPT_BEFORE: Final = ("kafka-security", "effectively-once:platform:KafkaSecurit
 
 def needed(settings: Settings) -> bool:
     """Return whether a server of ours shows a certificate."""
-    return settings.security.kafka or settings.security.result_store
+    return settings.security.kafka or settings.security.object_store or settings.security.result_store
 
 
 class Authority(pulumi.ComponentResource):

@@ -43,8 +43,10 @@ def object_store(settings: Settings) -> S3Client:
     """Return how everybody speaks to the object store."""
     external = settings.object_store.external
     if external is None:
+        if not settings.security.object_store:
+            return S3Client()
         # Keys are another Secret then, or the same one with others in it.
-        return S3Client(version=str(settings.security.rotation) if settings.security.object_store else None)
+        return S3Client(certificates=OBJECT_STORE_CA, version=version(settings))
     identity = external.web_identity
     return S3Client(
         region=external.region,

@@ -20,10 +20,17 @@ FORMED: Final = "kafka-formed"
 
 @dataclass(frozen=True)
 class KafkaOutputs:
-    """host:port[,host:port] inside and outside the cluster."""
+    """host:port[,host:port] inside and outside the cluster.
+
+    Attributes:
+        certificates: Secret of the platform's namespace with whom to believe; None where connections are plain.
+        secret: in the pipelines' namespace, with the login of who runs campaigns.
+    """
 
     bootstrap: str
     external_bootstrap: str | None
+    certificates: str | None = None
+    secret: str | None = None
 
 
 def values(settings: Settings) -> KafkaValues | None:
@@ -54,7 +61,10 @@ def outputs(settings: Settings) -> KafkaOutputs:
         # A broker that is there is taken to be reachable under its name from everywhere.
         return KafkaOutputs(bootstrap, bootstrap)
     host, port = chart.bootstrap.split(":")
-    return KafkaOutputs(f"{host}.{settings.namespace}.svc:{port}", chart.external_bootstrap)
+    inside = f"{host}.{settings.namespace}.svc:{port}"
+    secret = kafka_security.login_of_campaigns(settings)
+    certificates = None if chart.security is None else chart.security.tls_secret
+    return KafkaOutputs(inside, chart.external_bootstrap, certificates, secret)
 
 
 def egress(settings: Settings) -> Egress:

@@ -23,6 +23,8 @@ from infra.values.kafka import Right, Security
 NODES, ADMIN, USERS = "kafka-tls", "kafka-admin-tls", "kafka-users"
 MAY_ALL: Final = ("platform-nodes", "platform-admin")
 """Names of nodes, and of who gives rights. No identity has a dash, so no pipeline's user is taken for one of them."""
+CAMPAIGNS: Final = "platform-campaigns"
+"""Likewise; who runs campaigns logs in by a password, as clients do."""
 MECHANISM: Final = "SCRAM-SHA-512"
 STATEMENTS: Final = ".sources"
 """Behind the name of an input: the topic in which its sources say how far they are, as the library names it."""
@@ -41,6 +43,7 @@ def values(settings: Settings) -> Security | None:
         users={
             **{one.identity: tuple(rights(one)) for one in settings.pipelines.values()},
             **{name: tuple(rights_of_user(name, one)) for name, one in settings.kafka.users.items()},
+            **({CAMPAIGNS: tuple(every_right())} if settings.security.campaigns else {}),
         },
         grant_image=settings.images.spark,
         version=suffix,
@@ -71,6 +74,19 @@ def rights_of_user(name: str, user: KafkaUser) -> Iterator[Right]:
         yield Right(kind="topic", name=topic, prefixed=topic.endswith("."), operations=("READ", "DESCRIBE"))
     if user.reads:
         yield Right(kind="group", name=f"{name}.", prefixed=True, operations=("READ", "DESCRIBE"))
+
+
+def every_right() -> Iterator[Right]:
+    """Yield what may be done with everything: a campaign makes topics, moves leaders, ends transactions of others."""
+    for kind in ("topic", "group", "transactional_id"):
+        yield Right(kind=kind, name="*", operations=("ALL",))
+    yield Right(kind="cluster", name="kafka-cluster", operations=("ALL",))
+
+
+def login_of_campaigns(settings: Settings) -> str | None:
+    """Return the Secret, in the pipelines' namespace, of who runs campaigns; None where nobody has a login for that."""
+    both = settings.security.kafka and settings.security.campaigns
+    return f"{CAMPAIGNS}{KAFKA_SUFFIX}" if both else None
 
 
 def hosts(settings: Settings) -> list[str]:

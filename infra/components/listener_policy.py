@@ -1,4 +1,4 @@
-"""What the API server refuses of Kafka's and PostgreSQL's files and options: plain connections that no chart speaks of.
+"""What the API server refuses of files and options of Kafka, PostgreSQL and MinIO: plain connections nobody speaks of.
 
 The policy is the same whatever a stack asks for: a chart that does not encrypt says so on the object. A policy that
 followed the setting would meet the preview that changes it, which asks the API server too (docs/adr/0106).
@@ -16,8 +16,8 @@ from infra.policy.rules import LISTENERS
 from infra.settings import Settings
 from infra.values.network import OUR_LABEL
 
-NAMES: Final = ("kafka", "kafka-controller", "postgres")
-"""Of ConfigMaps, and of the StatefulSet whose options say whether it encrypts."""
+NAMES: Final = ("kafka", "kafka-controller", "postgres", "minio")
+"""Of ConfigMaps, and of the StatefulSets whose options say whether they encrypt."""
 
 
 def name(settings: Settings) -> str:

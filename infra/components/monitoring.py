@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from infra.components import network, object_store
+from infra.components import clients, network, object_store
 from infra.components.release import drop_none, release, resources, server, storage
 from infra.settings import Settings
 from infra.values.monitoring import Alertmanager, MonitoringValues
@@ -35,6 +35,7 @@ def values(settings: Settings) -> MonitoringValues | None:
         pipelines=settings.pipelines_namespace,
         operator=operator,
         object_store=object_store.outputs(settings).endpoint.partition("//")[2] if ours else None,
+        object_store_certificates=clients.object_store(settings).certificates if ours else None,
         server=not wanted.operator_objects,
         monitors=wanted.operator_objects,
         runbooks=wanted.runbooks,

@@ -1,22 +1,29 @@
-"""Who MinIO's users are: one for each pipeline, with keys that are derived, and its own folders of the buckets."""
+"""Who MinIO is and who its users are: a certificate, and for each pipeline derived keys for its own folders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.components.clients import encode
+from infra.certificates import Certificate, sign
+from infra.components import derived
+from infra.components.authority import Authority
+from infra.components.clients import CA, OBJECT_STORE_CA, encode
 from infra.components.credentials import OBJECT_STORE
 from infra.components.derived import KEY, derive
 from infra.components.release import FORCE, labels
 from infra.settings import Pipeline, Settings
+from infra.settings.exposure import LOOPBACK, resolve_exposure
 from infra.values.minio import Folder, Security
 
-USERS: Final = "minio-users"
+SERVER, USERS = "minio-tls", "minio-users"
+NAME: Final = "minio"
+"""Of the Service, and in the certificate."""
 SUFFIX: Final = "-object-store"
 """Behind a pipeline's name: the Secret with its keys."""
 HISTORY: Final = "history-server"
@@ -40,7 +47,7 @@ def event_log_folder(settings: Settings, name: str) -> str | None:
 
 
 def values(settings: Settings) -> Security | None:
-    """Return what the store's chart is told, None where everybody has the owner's keys."""
+    """Return what the store's chart is told, None where connections are plain and everybody has the owner's keys."""
     if not settings.security.object_store:
         return None
     policies = {one.identity: tuple(rights(settings, one)) for one in settings.pipelines.values()}
@@ -49,6 +56,7 @@ def values(settings: Settings) -> Security | None:
         policies[HISTORY] = (Folder(bucket=settings.object_store.bucket, folder=EVENT_LOGS),)
         logs = tuple(right for one in policies.values() for right in one if right.folder.startswith(EVENT_LOGS))
     return Security(
+        tls_secret=_server_secret(settings),
         users_secret=f"{USERS}-{version(settings)}",
         policies=policies,
         users={_user(name, number): name for name in policies for number in numbers(settings)},
@@ -68,6 +76,23 @@ def rights(settings: Settings, pipeline: Pipeline) -> Iterator[Folder]:
         yield Folder(bucket=settings.object_store.bucket, folder=f"{EVENT_LOGS}{name}/")
 
 
+def hosts(settings: Settings) -> list[str]:
+    """Return all names of the store: of its Service, of its nodes, and of whoever forwards a port to it."""
+    namespace = settings.namespace
+    found = [NAME, f"{NAME}.{namespace}", f"{NAME}.{namespace}.svc", f"{NAME}.{namespace}.svc.cluster.local"]
+    found += [f"*.{NAME}-nodes.{namespace}.svc", "localhost", LOOPBACK]
+    ways = [resolve_exposure(settings, name) for name in ("object_store", "console")]
+    # An Ingress shows a certificate of its own.
+    found += [way.host for way in ways if way.by in ("NodePort", "LoadBalancer") and way.host]
+    return list(dict.fromkeys(found))
+
+
+def _server_secret(settings: Settings) -> str:
+    """Return its name, which differs when those of the store do: what was signed is kept, and lacks the new ones."""
+    names = hashlib.sha256("\n".join(hosts(settings)).encode()).hexdigest()[:8]
+    return f"{SERVER}-{derived.version(settings)}-{names}"
+
+
 def numbers(settings: Settings) -> list[int]:
     """Return whose keys open the store: those of before too, which pods have until they are started anew."""
     rotation = settings.security.rotation
@@ -79,15 +104,24 @@ def _user(name: str, number: int) -> str:
 
 
 class ObjectSecurity(pulumi.ComponentResource):
-    """Secrets of users, on both sides; nothing where everybody has the owner's keys."""
+    """Secrets of the server, of users on both sides, and of whom clients believe; nothing without TLS."""
 
     def __init__(
-        self, settings: Settings, root: Secret | None, after: list[pulumi.Resource], opts: pulumi.ResourceOptions
+        self,
+        settings: Settings,
+        root: Secret | None,
+        authority: Authority,
+        after: list[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
     ) -> None:
         super().__init__("effectively-once:platform:ObjectSecurity", "object-security", None, opts)
         self._after = after
         made = values(settings)
         if made is not None and root is not None:
+            signed = authority.sign(partial(_server, hosts(settings)))
+            self._secret(made.tls_secret, settings.namespace, signed, kept=True)
+            for namespace in (settings.namespace, settings.pipelines_namespace):
+                self._secret(OBJECT_STORE_CA, namespace, authority.bundle.apply(lambda bundle: {CA: bundle}))
             self._secret(made.users_secret, settings.namespace, root.data.apply(partial(_passwords, dict(made.users))))
             of_pods = {one.identity: settings.pipelines_namespace for one in settings.pipelines.values()}
             if settings.history_server.enabled:
@@ -97,10 +131,17 @@ class ObjectSecurity(pulumi.ComponentResource):
                 self._secret(f"{name.replace('_', '-')}{SUFFIX}", namespace, keys)
         self.register_outputs({})
 
-    def _secret(self, name: str, namespace: str, data: Any) -> None:
-        metadata = {"name": name, "namespace": namespace, "labels": labels("minio"), "annotations": {FORCE: "true"}}
-        own = pulumi.ResourceOptions(parent=self, depends_on=self._after)
-        Secret(name, metadata=metadata, type="Opaque", data=pulumi.Output.secret(data), opts=own)
+    def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> None:
+        metadata = {"name": name, "namespace": namespace, "labels": labels(NAME), "annotations": {FORCE: "true"}}
+        ignored = ["data"] if kept else []
+        own = pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored)
+        called = f"{name}-{namespace}" if name == OBJECT_STORE_CA else name
+        Secret(called, metadata=metadata, type="Opaque", data=pulumi.Output.secret(data), opts=own)
+
+
+def _server(names: Sequence[str], authority: Certificate, bundle: str) -> dict[str, str]:
+    made = sign(authority, NAME, names)
+    return {CA: bundle, "tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
 
 
 def _password(root: Mapping[str, str], user: str) -> str:

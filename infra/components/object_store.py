@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pulumi
 
 from infra.components import network, object_security
+from infra.components.clients import OBJECT_STORE_CA
 from infra.components.credentials import OBJECT_STORE_ROOT
 from infra.components.release import data_server, drop_none, exposure, release, resources, storage
 from infra.settings import Settings
@@ -21,11 +22,12 @@ PORT = 9000
 
 @dataclass(frozen=True)
 class ObjectStoreOutputs:
-    """URLs inside and outside the cluster."""
+    """URLs inside and outside the cluster, and the Secret (of the platform's namespace) with whom to believe."""
 
     endpoint: str
     external_endpoint: str | None
     external_console: str | None
+    certificates: str | None = None
 
 
 def values(settings: Settings) -> MinioValues | None:
@@ -60,8 +62,10 @@ def outputs(settings: Settings) -> ObjectStoreOutputs:
     if chart is None:
         there = str(settings.object_store.external and settings.object_store.external.endpoint)
         return ObjectStoreOutputs(there, there, None)
-    inside = f"http://minio.{settings.namespace}.svc:{PORT}"
-    return ObjectStoreOutputs(inside, chart.external.api.url, chart.external.console.url)
+    encrypted = chart.security is not None
+    inside = f"{'https' if encrypted else 'http'}://minio.{settings.namespace}.svc:{PORT}"
+    api, console = (way.url_of(encrypted=encrypted) for way in (chart.external.api, chart.external.console))
+    return ObjectStoreOutputs(inside, api, console, OBJECT_STORE_CA if encrypted else None)
 
 
 def egress(settings: Settings) -> Egress:

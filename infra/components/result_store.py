@@ -19,11 +19,15 @@ PORT = 5432
 
 @dataclass(frozen=True)
 class ResultStoreOutputs:
-    """URL without user and password, and the Secret (name, namespace) with the keys username and password."""
+    """URL without user and password, and the Secret (name, namespace) with the keys username and password.
+
+    `certificates` is the Secret of the same namespace with whom to believe, where the server speaks TLS alone.
+    """
 
     endpoint: str
     secret: str
     secret_namespace: str
+    certificates: str | None = None
 
 
 def values(settings: Settings) -> PostgresValues | None:
@@ -49,7 +53,9 @@ def outputs(settings: Settings) -> ResultStoreOutputs | None:
         return None
     if store.external is None:
         endpoint = f"postgresql://postgres.{settings.namespace}.svc:{PORT}/{store.database}"
-        return ResultStoreOutputs(endpoint, RESULT_STORE, settings.namespace)
+        security = result_security.values(settings)
+        certificates = None if security is None else security.tls_secret
+        return ResultStoreOutputs(endpoint, RESULT_STORE, settings.namespace, certificates)
     namespace, secret = store.external.credentials_secret.split("/")
     endpoint = f"postgresql://{store.external.host}:{store.external.port}/{store.database}"
     return ResultStoreOutputs(endpoint, secret, namespace)

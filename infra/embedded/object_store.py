@@ -18,9 +18,14 @@ REGION = "us-east-1"  # MinIO's default; named so that no client asks for it
 
 
 class ObjectStore(Server):
-    """A store with its data in `work`, log in `log`. Credentials and port stay the same over restarts."""
+    """A store with its data in `work`, log in `log`. Credentials and port stay the same over restarts.
+
+    Attributes:
+        authority: of the certificate in `work`/certs; None: there is none, and it speaks plain HTTP.
+    """
 
     name = "object store"
+    authority: Path | None = None
 
     def __init__(self, work: Path, log: Path, binary: Path, bucket: str = BUCKET) -> None:
         """Nothing is started yet. The credentials go to the server by its environment and are in no log."""
@@ -35,7 +40,7 @@ class ObjectStore(Server):
     @property
     def endpoint(self) -> str:
         """Base URL of the S3 API; the same after a restart."""
-        return f"http://{HOST}:{self._port}"
+        return f"{'http' if self.authority is None else 'https'}://{HOST}:{self._port}"
 
     def start(self) -> None:
         """Start, return when it answers and the bucket is there.
@@ -50,8 +55,18 @@ class ObjectStore(Server):
     def client(self) -> Minio:
         """Make a client with the root credentials."""
         return Minio(
-            f"{HOST}:{self._port}", access_key=self.access_key, secret_key=self.secret_key, secure=False, region=REGION
+            f"{HOST}:{self._port}",
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            secure=self.authority is not None,
+            region=REGION,
+            # Without an authority it takes a pool of its own, which repeats requests.
+            http_client=self._pool() if self.authority is not None else None,
         )
+
+    def _pool(self) -> urllib3.PoolManager:
+        believed = None if self.authority is None else str(self.authority)
+        return urllib3.PoolManager(retries=False, timeout=2.0, ca_certs=believed)
 
     def _at(self, ports: list[int], _attempt: int) -> None:
         (self._port,) = ports
@@ -74,7 +89,7 @@ class ObjectStore(Server):
             },
         )
         self._child = child
-        with urllib3.PoolManager(retries=False, timeout=2.0) as http:
+        with self._pool() as http:
             url = f"{self.endpoint}/minio/health/cluster"
             wait_for(
                 f"object store at {self.endpoint}",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console as Screen
 from rich.markup import escape
 
 from infra.cluster.access import ACCESS_KEYS, SECRET_KEYS, Access
-from infra.cluster.api import ApiError, Reader
+from infra.cluster.api import ApiError, ClusterError, Reader
 from infra.cluster.platform import Platform, Store
 from infra.embedded.ports import HOST
 from infra.operate import probes
@@ -36,7 +38,13 @@ class Address:
     """How to log in, for instance: a command, never a value."""
 
 
-def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str, tuple[str, ...]]) -> list[Address]:
+def addresses(
+    platform: Platform,
+    facts: Facts,
+    kubectl: str,
+    keys: Mapping[str, tuple[str, ...]],
+    believed: ssl.SSLContext | None = None,
+) -> list[Address]:
     """List them; a pure function.
 
     Args:
@@ -44,6 +52,7 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
         facts: what the cluster says: which driver serves which UI.
         kubectl: begins the command lines shown.
         keys: names of the keys in each Secret, by `namespace/name`.
+        believed: whose certificates servers of ours show; None where none shows one.
     """
     names = platform.namespaces
     found = [
@@ -58,15 +67,19 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
         found.append(_service("Alertmanager", None, names.platform, "alertmanager", 9093))
     store, password = platform.object_store, _password(platform.object_store, names.platform, kubectl, keys)
     if store.external_endpoint or "minio" in _list_deployed(facts):
-        found.append(_service("object store (S3)", store.external_endpoint, names.platform, "minio", 9000))
-        console = _service("MinIO console", store.external_console, names.platform, "minio", 9001)
+        own = believed if store.certificates else None
+        found.append(
+            _service("object store (S3)", store.external_endpoint, names.platform, "minio", 9000, believed=own)
+        )
+        console = _service("MinIO console", store.external_console, names.platform, "minio", 9001, believed=own)
         found.append(_add_note(console, password))
     else:
         found.append(Address("object store (S3)", store.endpoint, probes.http, note=password))
     kafka = platform.kafka
     outside = kafka.external_bootstrap or (None if "kafka" in _list_deployed(facts) else kafka.bootstrap)
+    login = f"login: Secret {names.pipelines}/{kafka.secret}" if kafka.secret else ""
     found.append(
-        Address("Kafka bootstrap", outside, probes.kafka)
+        Address("Kafka bootstrap", outside, _broker_probe(believed if kafka.certificates else None), note=login)
         if outside
         else Address("Kafka bootstrap", kafka.bootstrap, None, "kafka", note="set external_access.kafka.by to reach it")
     )
@@ -92,11 +105,17 @@ def driver_of(application: str, facts: Facts) -> Pod | None:
     return next((one for one in running if one.role == "driver" and not one.metadata.deletion_timestamp), None)
 
 
-def _service(name: str, outside: str | None, namespace: str, service: str, port: int) -> Address:
+def _service(
+    name: str, outside: str | None, namespace: str, service: str, port: int, *, believed: ssl.SSLContext | None = None
+) -> Address:
     if outside:
-        return Address(name, outside, probes.http)
+        return Address(name, outside, partial(probes.http, believed=believed) if believed else probes.http)
     forward = Forward(namespace, f"svc/{service}", port, port)
-    return Address(name, f"http://{HOST}:{port}", None, service, forward)
+    return Address(name, f"{'https' if believed else 'http'}://{HOST}:{port}", None, service, forward)
+
+
+def _broker_probe(believed: ssl.SSLContext | None) -> probes.Probe:
+    return partial(probes.kafka, believed=believed) if believed else probes.kafka
 
 
 def _result_store(
@@ -141,7 +160,7 @@ def show_addresses(access: Access, screen: Screen, *, forward: bool = False) -> 
     facts = gather(access.api, access.platform)
     judged = {one.component: one for one in rows(access.platform, facts)}
     kubectl = kubectl_line(access, os.environ)
-    found = addresses(access.platform, facts, kubectl, _keys(access))
+    found = addresses(access.platform, facts, kubectl, _keys(access), _believed(access))
     states = [state_of(one, judged, access.api) for one in found]
     for line in lines(found, states, kubectl):
         screen.print(line, soft_wrap=True)
@@ -194,6 +213,19 @@ def kubectl_line(access: Access, env: Mapping[str, str]) -> str:
     if env.get("KUBECONFIG") != str(access.kubeconfig):
         words += ["--kubeconfig", str(access.kubeconfig)]
     return shlex.join([*words, *(["--context", access.context] if access.context else [])])
+
+
+def _believed(access: Access) -> ssl.SSLContext | None:
+    """Whom to believe: servers of ours show certificates of one authority. None: none shows one, or it is hidden."""
+    platform = access.platform
+    shown = [one.certificates for one in (platform.kafka, platform.object_store) if one.certificates]
+    if not shown:
+        return None
+    try:
+        (certificates,) = access.read_secret(platform.namespaces.platform, shown[0], ("ca.crt",)).values()
+        return ssl.create_default_context(cadata=certificates)
+    except (ClusterError, ssl.SSLError):
+        return None  # absent, or not for this user: what is asked says that it is not believed
 
 
 def _keys(access: Access) -> dict[str, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 
@@ -18,9 +19,9 @@ Probe = Callable[[str], str | None]
 """None when the address answers, else why not."""
 
 
-def http(url: str) -> str | None:
-    """Ask a web server; any answer below 500 is one."""
-    pool = urllib3.PoolManager(timeout=PATIENCE_S)
+def http(url: str, believed: ssl.SSLContext | None = None) -> str | None:
+    """Ask a web server; any answer below 500 is one. `believed`: whose certificate; None: whom everybody trusts."""
+    pool = urllib3.PoolManager(timeout=PATIENCE_S, ssl_context=believed)
     try:
         status = pool.request("GET", url, retries=False, redirect=False).status
     except urllib3.exceptions.HTTPError as error:
@@ -30,9 +31,12 @@ def http(url: str) -> str | None:
     return None if status < 500 else f"HTTP {status}"
 
 
-def kafka(bootstrap: str) -> str | None:
-    """Ask every broker of host:port[,host:port] for the versions it speaks (Kafka protocol, ApiVersions v0)."""
-    bad = [f"{one}: {why}" for one in bootstrap.split(",") if (why := _exchange(one, _broker))]
+def kafka(bootstrap: str, believed: ssl.SSLContext | None = None) -> str | None:
+    """Ask every broker of host:port[,host:port] for the versions it speaks (Kafka protocol, ApiVersions v0).
+
+    That takes no login. `believed`: whose certificate; None: it speaks plainly.
+    """
+    bad = [f"{one}: {why}" for one in bootstrap.split(",") if (why := _exchange(one, _broker, believed))]
     return "; ".join(bad) or None
 
 
@@ -51,11 +55,17 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
-def _exchange(address: str, talk: Callable[[socket.socket], str | None]) -> str | None:
+def _exchange(
+    address: str, talk: Callable[[socket.socket], str | None], believed: ssl.SSLContext | None = None
+) -> str | None:
     host, _, port = address.strip().rpartition(":")
+    name = host.strip("[]")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as connection:
-            return talk(connection)
+        with socket.create_connection((name, int(port)), PATIENCE_S) as connection:
+            if believed is None:
+                return talk(connection)
+            with believed.wrap_socket(connection, server_hostname=name) as encrypted:
+                return talk(encrypted)
     except (OSError, ValueError, EOFError) as error:
         return _short(error)
 

@@ -1,4 +1,4 @@
-"""Listeners that take plain connections, as Kafka's and PostgreSQL's own files say it."""
+"""Listeners that take plain connections, as files and options of Kafka, PostgreSQL and MinIO say it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ VARIABLES: Final = {
     "properties": "has(object.data) ? object.data[?'server.properties'].orValue('') : ''",
     "lines": "has(object.data) ? object.data[?'pg_hba.conf'].orValue('').split('\\n') : []",
     "options": "has(object.data) ? [] : object.spec.template.spec.containers[0].?args.orValue([])",
+    "secrets": "has(object.data) ? [] : object.spec.template.spec.?volumes.orValue([]).filter(v, has(v.secret))",
 }
 """What the expressions below use."""
 KAFKA: Final = (
@@ -29,6 +30,15 @@ POSTGRES: Final = (
     "variables.said || (variables.lines.all(l, "
     rf"!l.matches(r'^\s*({'|'.join(_HOST)})\s')) && (object.metadata.name != 'postgres' || has(object.data) || "
     "('ssl=on' in variables.options && variables.options.exists(o, o.startsWith('hba_file=')))))"
+)
+
+_CERTIFICATES: Final = "--certs-dir"
+_FILES: Final = ("public.crt", "private.key")
+"""MinIO speaks TLS where it finds both, and plain HTTP without a word where one is missing."""
+MINIO: Final = (
+    "variables.said || object.metadata.name != 'minio' || has(object.data) || "
+    f"('{_CERTIFICATES}' in variables.options && !variables.options.exists(o, o.startsWith('http://')) && "
+    f"{[*_FILES]}.all(f, variables.secrets.exists(v, v.secret.?items.orValue([]).exists(i, i.path == f))))"
 )
 
 
@@ -60,6 +70,22 @@ def plain_postgres(one: Object, security: Security) -> Iterator[str]:
             yield "the server runs without ssl=on"
         if "hba_file" not in said:
             yield "the server has its own pg_hba.conf, which takes plain connections"
+
+
+def plain_minio(one: Object, security: Security) -> Iterator[str]:
+    """Yield what has a MinIO without TLS, or its drives speak to each other without."""
+    labels = one["metadata"].get("labels") or {}
+    if one["kind"] != "StatefulSet" or labels.get(NAME) != "minio" or (_is_said(one) and not security.object_store):
+        return
+    pod = one["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    options = container.get("args") or []
+    if _CERTIFICATES not in options:
+        yield f"the server has no {_CERTIFICATES}"
+    yield from (f"the drives {each} speak plainly" for each in options if each.startswith("http://"))
+    secrets = [each["secret"] for each in pod.get("volumes") or () if "secret" in each]
+    there = {item["path"] for each in secrets for item in each.get("items") or ()}
+    yield from (f"no Secret is mounted as {each}, so it speaks plainly" for each in _FILES if each not in there)
 
 
 def _is_said(one: Object) -> bool:

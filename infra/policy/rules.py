@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from infra.policy.listeners import KAFKA, PLAIN, POSTGRES, plain_kafka, plain_postgres
+from infra.policy.listeners import KAFKA, MINIO, PLAIN, POSTGRES, plain_kafka, plain_minio, plain_postgres
 from infra.policy.pods import NAME, Object, containers, pods
 from infra.policy.restricted import violations
 from infra.settings.field_types import DIGEST, TAG, is_pinned, is_tagged
@@ -134,6 +134,12 @@ LISTENERS: Final = (
         f"security.result_store has every connection to PostgreSQL encrypted; {_SAID}",
         plain_postgres,
         POSTGRES,
+    ),
+    Rule(
+        "minio-encrypted",
+        f"security.object_store has every connection to the object store encrypted; {_SAID}",
+        plain_minio,
+        MINIO,
     ),
 )
 RULES: Final = (RESTRICTED, *IMAGES, *VOLUMES, *LISTENERS)

@@ -97,6 +97,7 @@ def load(
         )
     data["images"] = _images(merge(images, given_images)) if isinstance(given_images, Mapping) else given_images
     data["profile"] = profile
+    data["security"] = _security(data)
     data["pipelines"] = dict(_pipelines(data, config.get("pipelines", data.get("pipelines", {})), defaults))
     try:
         settings = Settings.model_validate(data)
@@ -114,6 +115,16 @@ def load(
     if wrong_ones:
         raise SettingsError(wrong_ones)
     return settings
+
+
+def _security(data: Mapping[str, Any]) -> Any:
+    """Return the section `security` with what its level says; what somebody else runs has its own."""
+    given = data.get("security", {})
+    if not isinstance(given, Mapping) or given.get("level") != "all":
+        return given
+    servers = {name: data.get(name) or {} for name in ("kafka", "object_store", "result_store")}
+    ours = {name: True for name, one in servers.items() if isinstance(one, Mapping) and not one.get("external")}
+    return {"spark": True, **ours, **given}
 
 
 def _images(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,7 +317,7 @@ def read_security(config: Mapping[str, str]) -> Security:
     }
     profile = PROFILES.get(config.get(f"{PROJECT}:profile", DEFAULT), {})
     try:
-        return Security.model_validate(merge(profile, given).get("security", {}))
+        return Security.model_validate(_security(merge(profile, given)))
     except ValidationError as wrong:
         raise SettingsError(explain(wrong, "security")) from wrong
 

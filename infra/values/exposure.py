@@ -33,6 +33,11 @@ class Exposure(Part):
     @property
     def url(self) -> str | None:
         """Where a browser begins, None when it is not exposed."""
-        scheme, usual = ("https", 443) if self.tls_secret else ("http", 80)
+        return self.url_of(encrypted=False)
+
+    def url_of(self, *, encrypted: bool) -> str | None:
+        """Return it, of a server that speaks TLS itself or not; an Ingress speaks for it in its own way."""
+        shown = self.tls_secret is not None if self.by == "Ingress" else encrypted
+        scheme, usual = ("https", 443) if shown else ("http", 80)
         port = "" if self.port == usual else f":{self.port}"
         return None if self.by == "none" else f"{scheme}://{self.host}{port}"

@@ -29,10 +29,10 @@ class External(Exposure):
 class Right(Part):
     """What a user may do with names; see `effectively_once.operate.grant`."""
 
-    kind: Literal["topic", "group", "transactional_id"]
+    kind: Literal["topic", "group", "transactional_id", "cluster"]
     name: Annotated[str, Field(min_length=1)]
     prefixed: bool = False
-    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS"], ...]
+    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALL"], ...]
 
 
 class Security(Part):

@@ -26,9 +26,10 @@ class Folder(Part):
 
 
 class Security(Part):
-    """Users with folders of their own. The owner's keys are for the server, and for the Job that gives rights.
+    """TLS, and users with folders of their own. The owner's keys are for the server, and the Job that gives rights.
 
     Attributes:
+        tls_secret: with `tls.crt`, `tls.key` and `ca.crt` of the server; another certificate has another name.
         users_secret: with the secret key of each user; another one has another name.
         policies: name -> what it lets read and write.
         users: access key -> policy. Users of ours that are not named are taken away.
@@ -36,6 +37,7 @@ class Security(Part):
         grant_image: has the library; it runs that job.
     """
 
+    tls_secret: KubernetesName
     users_secret: KubernetesName
     policies: dict[str, tuple[Folder, ...]]
     users: dict[str, str]
@@ -54,7 +56,7 @@ class MinioValues(DataValues):
         external: access from outside the cluster.
         resources: of the server.
         storage: of the data.
-        security: None: nobody but the owner.
+        security: None: plain connections, and nobody but the owner.
         metrics: whoever may connect to it may ask how it is: names and sizes of buckets too.
         network_policies: who may connect to it.
     """

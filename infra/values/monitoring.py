@@ -28,6 +28,7 @@ class MonitoringValues(ServerValues):
         pipelines: namespace of the drivers.
         operator: namespace of the Spark operator, whose chart serves metrics; None: it is not asked.
         object_store: host:port of a MinIO that serves metrics; None: none is asked.
+        object_store_certificates: Secret of the release's namespace with `ca.crt`, where it speaks TLS.
         server: Prometheus and Alertmanager are there.
         monitors: so are PodMonitors and a PrometheusRule.
         runbooks: address before `docs/how-to/alerts.md`.
@@ -40,6 +41,7 @@ class MonitoringValues(ServerValues):
     pipelines: KubernetesName
     operator: KubernetesName | None = None
     object_store: Annotated[str, Field(pattern=r"^[a-z0-9.-]+:\d+$")] | None = None
+    object_store_certificates: KubernetesName | None = None
     server: bool = True
     monitors: bool = False
     runbooks: Annotated[str, Field(pattern=r"^(https?://\S+/)?$")] = ""

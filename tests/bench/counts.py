@@ -9,6 +9,7 @@ from typing import TypeVar
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from effectively_once.kafka_client import client_config
 from tests.bench.errors import BenchError
 
 END_S, POLL_S = 30.0, 0.5
@@ -32,7 +33,7 @@ def stream(bootstrap: str, topic: str) -> Iterator[bytes]:
     """
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "group.id": "bench-counts",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

@@ -9,6 +9,7 @@ import numpy as np
 from confluent_kafka import Producer
 from numpy.typing import NDArray
 
+from effectively_once.kafka_client import client_config
 from tests.bench.errors import BenchError
 
 PARTITIONS = 4
@@ -119,7 +120,7 @@ def fill(bootstrap: str, topic: str, values: Iterable[bytes], partitions: int = 
     """
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "acks": "all",
             "linger.ms": 20,
             "compression.type": "lz4",

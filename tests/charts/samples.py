@@ -39,6 +39,7 @@ KAFKA_SECURITY = KafkaSecurity(
     version="0-0",
 )
 MINIO_SECURITY = MinioSecurity(
+    tls_secret="minio-tls-0-0",
     users_secret="minio-users-0",
     policies={"orders": (Folder(bucket="lake", folder="orders/"),)},
     users={"orders-0": "orders"},
@@ -97,6 +98,7 @@ EACH: dict[str, tuple[str, Values]] = {
     ),
     "minio-4": ("minio", MinioValues(**COMMON, nodes=4, spread="hard")),
     "minio-secured": ("minio", MinioValues(**COMMON, security=MINIO_SECURITY)),
+    "minio-4-secured": ("minio", MinioValues(**COMMON, nodes=4, security=MINIO_SECURITY)),
     "postgres": ("postgres", PostgresValues(**COMMON)),
     "postgres-secured": ("postgres", PostgresValues(**COMMON, security=POSTGRES_SECURITY)),
     "spark-operator": ("spark-operator", SparkOperatorValues(**COMMON, namespaces=("pipelines", "more"))),
@@ -123,6 +125,7 @@ EACH: dict[str, tuple[str, Values]] = {
             pipelines="pipelines",
             operator="more",
             object_store="minio.platform.svc:9000",
+            object_store_certificates="object-store-certificates",
             monitors=True,
             runbooks="https://docs.example/",
             alertmanager=Alertmanager(config_secret="alerts"),

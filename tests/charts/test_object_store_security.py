@@ -1,9 +1,9 @@
-"""A Job gives the object store's users their keys and folders; it and the server alone have the owner's keys."""
+"""The object store speaks TLS alone; a Job gives its users keys and folders, and the server has the owner's keys."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -16,8 +16,15 @@ from tests.charts.samples import IMAGE
 from tests.charts.samples import MINIO_SECURITY as SECURITY
 
 
-def minio(security: Security | None = SECURITY) -> Rendered:
-    return render("minio", MinioValues(image=IMAGE, credentials_secret="root", security=security).to_helm())
+def minio(security: Security | None = SECURITY, nodes: Literal[1, 4] = 1) -> Rendered:
+    values = MinioValues(image=IMAGE, credentials_secret="root", security=security, nodes=nodes)
+    return render("minio", values.to_helm())
+
+
+def server(objects: Rendered) -> Object:
+    found: list[Object] = objects.one("StatefulSet", "minio")["spec"]["template"]["spec"]["containers"]
+    (only,) = found
+    return only
 
 
 def job(objects: Rendered) -> Object:
@@ -30,7 +37,7 @@ def test_the_job_reads_what_the_program_takes_with_the_owners_keys(tmp_path: Pat
     (tmp_path / "grants.json").write_text(objects.one("ConfigMap", "minio-grants")["data"]["grants.json"])
     (tmp_path / "orders-0").write_text("x")
     grants, _ = read_grants(Grants, tmp_path / "grants.json", tmp_path)
-    assert grants.endpoint == f"http://minio.{NAMESPACE}.svc:9000"
+    assert grants.endpoint == f"https://minio.{NAMESPACE}.svc:9000"
     assert [one.model_dump() for one in grants.policies["orders"]] == [{"bucket": "lake", "folder": "orders/"}]
     assert (grants.users, grants.buckets) == ({"orders-0": "orders"}, ["lake"])
     assert [one.folder for one in grants.folders] == ["spark-events/orders/"]
@@ -43,9 +50,9 @@ def test_the_job_reads_what_the_program_takes_with_the_owners_keys(tmp_path: Pat
 def test_other_users_or_renewed_keys_are_another_job() -> None:
     """A Job cannot be changed; the same one is not run again."""
     others: list[dict[str, Any]] = [{"users": {}}, {"users_secret": "minio-users-1"}, {"folders": ()}]
-    others.append({"grant_image": "registry.example/spark:2"})
+    others += [{"grant_image": "registry.example/spark:2"}, {"tls_secret": "minio-tls-1-0"}]
     made = {job(minio(SECURITY.model_copy(update=change)))["metadata"]["name"] for change in ({}, {}, *others)}
-    assert len(made) == 5
+    assert len(made) == 6
 
 
 def test_no_request_for_the_store_goes_to_the_pod_that_gives_rights() -> None:
@@ -64,7 +71,25 @@ def test_the_chart_takes_whole_folders_that_are_named(folder: str) -> None:
         Folder(bucket="lake", folder=folder)
 
 
+def test_probes_and_drives_speak_as_the_server_does() -> None:
+    for security, scheme in ((SECURITY, "https"), (None, "http")):
+        one = server(minio(security, nodes=4))
+        assert one["args"][1] == f"{scheme}://minio-{{0...3}}.minio-nodes.{NAMESPACE}.svc:9000/data"
+        probes = [one[f"{name}Probe"]["httpGet"]["scheme"] for name in ("startup", "liveness", "readiness")]
+        assert probes == [scheme.upper()] * 3
+
+
+def test_the_job_believes_the_authority_and_is_not_given_the_servers_key() -> None:
+    pod = job(minio())["spec"]["template"]["spec"]
+    folder, _, file = environment(pod)["AWS_CA_BUNDLE"].rpartition("/")
+    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["mountPath"] == folder]
+    (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+    assert volume["secret"] == {"secretName": SECURITY.tls_secret, "items": [{"key": "ca.crt", "path": file}]}
+
+
 def test_without_it_everything_is_as_it_was() -> None:
     objects = minio(None)
+    assert "tls" not in str(objects.objects)
+    assert "--certs-dir" not in server(objects)["args"]
     assert not objects.of("Job")
     assert "grant" not in str(objects.objects)

@@ -15,7 +15,7 @@ from tests.charts.render import render
 from tests.infra.platform import IMAGES, settings
 
 PINNED: Final = f"registry.example/x:1@sha256:{'ab' * 32}"
-SECURITY: Final = {"kafka": True, "result_store": True, "pinned_images": True}
+SECURITY: Final = {"kafka": True, "object_store": True, "result_store": True, "pinned_images": True}
 STRICT: Final = settings(
     profile="production",
     security=SECURITY,
@@ -98,6 +98,21 @@ def _retention(**fields: str) -> Callable[[Object], object]:
 def _denied(one: Object) -> None:
     _retention(whenDeleted="Delete")(one)
     one["metadata"]["annotations"] = {DELETED: "false"}
+
+
+def _drop_item(name: str) -> Callable[[Object], object]:
+    """Mount a Secret without one of its files."""
+
+    def work(pod: Object) -> None:
+        (items,) = (each["secret"]["items"] for each in pod["volumes"] if "secret" in each)
+        items[:] = [one for one in items if one["path"] != name]
+
+    return _pod(work)
+
+
+def _plain_drives(pod: Object) -> None:
+    (container,) = pod["containers"]
+    container["args"] = [word.replace("https://", "http://") for word in container["args"]]
 
 
 def _without(option: str) -> Callable[[Object], object]:
@@ -189,4 +204,8 @@ CASES: Final = (
     ),
     Case("postgres-encrypted", "StatefulSet", "postgres", _without("ssl=on"), "without ssl=on"),
     Case("postgres-encrypted", "StatefulSet", "postgres", _without("hba_file"), "its own pg_hba.conf"),
+    Case("minio-encrypted", "StatefulSet", "minio", _without("/etc/minio-tls"), "has no --certs-dir"),
+    Case("minio-encrypted", "StatefulSet", "minio", _pod(_plain_drives), "speak plainly"),
+    Case("minio-encrypted", "StatefulSet", "minio", _drop_item("public.crt"), "mounted as public.crt"),
+    Case("minio-encrypted", "StatefulSet", "minio", _drop_item("private.key"), "mounted as private.key"),
 )

@@ -128,11 +128,14 @@ def test_the_output_says_where_everything_is(ci: Deployed) -> None:
     assert ci.platform["kafka"] == {
         "bootstrap": "kafka.effectively-once.svc:9092",
         "external_bootstrap": "127.0.0.1:12092",
+        "certificates": None,
+        "secret": None,
     }
     assert ci.platform["object_store"] == {
         "endpoint": "http://minio.effectively-once.svc:9000",
         "external_endpoint": "http://127.0.0.1:12000",
         "external_console": "http://127.0.0.1:12001",
+        "certificates": None,
         "secret": "object-store-credentials",
         "secret_namespace": "effectively-once-pipelines",
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from effectively_once.operate.grant import Right
 from effectively_once.sources.statement import topic_of
 from infra.components import kafka_security
 from infra.settings import Settings, SettingsError
@@ -172,6 +173,32 @@ def test_a_user_who_takes_a_pipelines_name_or_writes_its_outputs_is_refused(
 ) -> None:
     with pytest.raises(SettingsError, match=says):
         settings(security={"kafka": secured}, pipelines=PIPELINES, kafka={"users": users})
+
+
+def test_who_runs_campaigns_may_do_everything_where_that_is_asked_for() -> None:
+    for asked in (False, True):
+        one = deploy_once(settings(security={"kafka": True, "campaigns": asked}, pipelines=PIPELINES))
+        user, told = "platform-campaigns", one.platform["kafka"]
+        assert told["secret"] == (f"{user}-kafka" if asked else None)
+        assert "ca.crt" in one.secret(told["certificates"])
+        assert (user in one.secret("kafka-users-0-0")) is asked
+        if asked:
+            assert one.secret(told["secret"])["password"] == one.secret("kafka-users-0-0")[user]
+            rights = one.values("kafka")["security"]["users"][user]
+            bindings = [each for right in rights for each in Right.model_validate(_plain(right)).bindings(user)]
+            assert {(each.restype.name, each.name, each.operation.name) for each in bindings} == {
+                *((kind, "*", "ALL") for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID")),
+                ("BROKER", "kafka-cluster", "ALL"),
+            }
+    plain = deploy_once(settings(pipelines=PIPELINES, security={"campaigns": True})).platform["kafka"]
+    assert (plain["secret"], plain["certificates"]) == (None, None)
+    taken = {"clicks": {"job": "own.clicks", "secrets": {"A": {"secret": f"{user}-kafka", "key": "password"}}}}
+    with pytest.raises(SettingsError, match="this program's own"):
+        deploy_once(settings(security={"kafka": True}, pipelines=taken))
+
+
+def _plain(right: dict[str, Any]) -> dict[str, Any]:
+    return {name: right[name] for name in ("kind", "name", "prefixed", "operations")}
 
 
 def test_a_pipeline_reads_what_its_sources_say_of_themselves() -> None:

@@ -1,11 +1,15 @@
-"""Each pipeline has keys of the object store of its own, which open its own folders and nothing else."""
+"""The object store shows a certificate of our authority; each pipeline has keys of its own, for its own folders."""
 
 from __future__ import annotations
 
 import base64
+import subprocess
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from effectively_once.ledger.layout import Layout
 from effectively_once.operate.create.bucket import EVENT_LOG
@@ -14,7 +18,7 @@ from infra.components import admission, object_security
 from infra.components.derived import KEY
 from infra.settings import SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, deploy_once, settings
+from tests.infra.platform import IMAGES, Deployed, deploy_once, settings
 
 PIPELINES = {
     "user_counts": {"backup": {"schedule": "@daily"}},
@@ -24,7 +28,8 @@ PIPELINES = {
         "backup": {"schedule": "@daily", "place": "s3://copies/clicks"},
     },
 }
-BUCKET = "effectively-once"
+BUCKET = PLATFORM = "effectively-once"
+NAMESPACE = "effectively-once-pipelines"
 
 
 def made(**security: Any) -> Deployed:
@@ -131,6 +136,66 @@ def test_keys_of_before_are_the_ones_that_pods_have() -> None:
     assert before["clicks-0"] == after["clicks-0"] != after["clicks-1"]
 
 
+def test_every_client_believes_the_authority_by_what_it_mounts() -> None:
+    one = made()
+    charts = [("streaming-pipeline", "clicks"), ("streaming-pipeline", "user-counts"), ("history-server",) * 2]
+    for chart, name in charts:
+        for what, pod in render(chart, one.values(name), name).pods():
+            folder, _, file = environment(pod)["AWS_CA_BUNDLE"].rpartition("/")
+            mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+            (volume,) = [each for each in pod["volumes"] if each["name"] == mounts[folder]]
+            assert (volume["secret"]["secretName"], file) == ("object-store-certificates", "ca.crt"), what
+    assert one.values("clicks")["settings"]["s3_endpoint"].startswith("https://minio.")
+    (server,) = [name for name in one.engine.of("Secret") if name.startswith("minio-tls")]
+    copies = [one.secret(f"object-store-certificates-{name}") for name in ("effectively-once", NAMESPACE)]
+    assert copies == [{"ca.crt": one.secret(server)["ca.crt"]}] * 2, "and no key of the server is where pipelines are"
+
+
+def test_prometheus_believes_the_authority_too() -> None:
+    for security, scheme in ((True, "https"), (False, None)):
+        wanted = settings(
+            profile="production",
+            security={"object_store": security},
+            images={**IMAGES, "monitoring": IMAGES["spark"]},
+            monitoring={"enabled": True},
+        )
+        rendered = render("monitoring", deploy_once(wanted).values("monitoring"))
+        told = yaml.safe_load(rendered.one("ConfigMap", "prometheus")["data"]["prometheus.yaml"])
+        (job,) = [each for each in told["scrape_configs"] if each["job_name"] == "minio"]
+        assert job.get("scheme") == scheme
+        pod = rendered.one("StatefulSet", "prometheus")["spec"]["template"]["spec"]
+        mounts = {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+        assert (job.get("tls_config", {}).get("ca_file", "/").rpartition("/")[0] in mounts) is security
+
+
+def test_the_certificate_is_for_every_name_that_clients_and_nodes_use(tmp_path: Path) -> None:
+    outside = {"object_store": {"by": "LoadBalancer", "host": "s3.example"}, "console": {"by": "NodePort"}}
+    wanted = settings(
+        profile="production", security={"object_store": True}, external_access=outside, pipelines=PIPELINES
+    )
+    one = deploy_once(wanted)
+    store = one.values("minio")["security"]
+    server = one.secret(store["tlsSecret"])
+    for name in ("tls.crt", "ca.crt"):
+        (tmp_path / name).write_text(server[name])
+    told = one.platform["object_store"]
+    addresses = [told[name] for name in ("endpoint", "external_endpoint", "external_console")]
+    assert {address.partition("://")[0] for address in addresses} == {"https"}
+    (container,) = dict(render("minio", one.values("minio"), "minio", PLATFORM).pods())["StatefulSet/minio"][
+        "containers"
+    ]
+    addresses += [container["args"][1].replace("{0...3}", "3"), "https://localhost:9000"]
+    hosts = [str(urlsplit(address).hostname) for address in addresses]
+    assert {"s3.example", "127.0.0.1"} < {*hosts}
+    for host, answer in (*((each, 0) for each in hosts), ("minio.elsewhere.svc", 2)):
+        by = "-verify_ip" if host[0].isdigit() else "-verify_hostname"
+        words = ["openssl", "verify", "-CAfile", "ca.crt", "-purpose", "sslserver", by, host, "tls.crt"]
+        ended = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False)
+        assert ended.returncode == answer, (host, ended)
+    assert one.engine.of("Secret")[store["tlsSecret"]].ignore_changes == ("data",), "it survives later updates"
+    assert store["tlsSecret"] != made().values("minio")["security"]["tlsSecret"], "other names, another certificate"
+
+
 def _granted(one: Deployed) -> dict[str, Any]:
     told = one.values("minio")["security"]
     return {name: told[name] for name in ("policies", "users", "folders")}
@@ -170,6 +235,7 @@ def test_without_it_nothing_is_made() -> None:
     assert not [name for name in plain.engine.of("Secret") if name.endswith("-object-store") or "users" in name]
     charts = plain.engine.of("Chart")
     assert "security" not in charts["minio"].inputs["values"]
+    assert not [name for name in plain.engine.of("Secret") if "certificates" in name or "tls" in name]
     rendered = render("streaming-pipeline", charts["clicks"].inputs["values"], "clicks")
     assert rendered.one("SparkApplication", "clicks")["spec"]["sparkConf"].get("spark.eventLog.dir") in (
         None,

@@ -116,6 +116,8 @@ def test_a_stack_says_what_it_asks_for() -> None:
     assert read_security({}) == Security()
     config = {"effectively-once:security": '{"kafka": true}', "effectively-once:profile": "production", "aws:x": "y"}
     assert read_security(config) == Security(kafka=True)
+    config = {"effectively-once:security": '{"level": "all"}', "effectively-once:kafka": '{"external": "b:1"}'}
+    assert read_security(config) == Security(level="all", spark=True, object_store=True, result_store=True)
     with pytest.raises(SettingsError, match=r"security.kafak: no such setting"):
         read_security({"effectively-once:security": '{"kafak": true}'})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi.runtime import set_all_config
@@ -312,3 +313,20 @@ def test_the_small_copy_of_production_has_as_many_of_everything() -> None:
 
     assert copies("ha") == copies("production") == (3, 3, 4, 2, "hard")
     assert NODES["ha"] == 3
+
+
+def test_one_setting_secures_all_that_is_ours_but_for_what_is_named() -> None:
+    four = ("spark", "kafka", "object_store", "result_store")
+
+    def secured(**config: Any) -> list[str]:
+        found = settings(**config).security
+        return [name for name in four if getattr(found, name)]
+
+    assert secured() == []
+    assert secured(security={"level": "all"}) == secured(profile="ha", security={"level": "all"}) == [*four]
+    assert secured(security={"level": "all", "spark": False}) == ["kafka", "object_store", "result_store"]
+    store = {"endpoint": "https://s3", "credentials_secret": "vault/s3"}
+    found = secured(security={"level": "all"}, kafka={"external": "b:1"}, object_store={"external": store})
+    assert found == ["spark", "result_store"], "what somebody else runs has a security of its own"
+    with pytest.raises(SettingsError, match=r"security\.level: .*'everything'"):
+        settings(security={"level": "everything"})

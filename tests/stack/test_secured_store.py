@@ -1,73 +1,34 @@
-"""A real object store with the users and policies of the chart: a pipeline has its folders, and nothing of others."""
+"""A real object store with the certificate, users and policies of the chart: TLS alone, and to each its own folders."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import urllib3
 
 from effectively_once.errors import AccessError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Found, Get, Put, run
-from effectively_once.operate import grant_objects
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
-from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
-from infra.components import object_security
-from infra.embedded.object_store import ObjectStore
+from effectively_once.store.s3_client import ACCESS_KEY, CERTIFICATES, SECRET_KEY
+from infra.certificates import make_authority
+from infra.embedded.ports import HOST, free_ports
+from infra.embedded.process import Child, wait_for
 from infra.toolchain.prepare import prepare
-from infra.values.minio import MinioValues, Security
-from tests.charts.render import render
-from tests.charts.samples import IMAGE
-from tests.infra.platform import settings as platform
+from tests.stack.secured_store import Secured, mount_certificates, secured_store
 
 pytestmark = pytest.mark.stack
-PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks"}}
 As = Callable[..., S3ObjectStore]
-
-
-class Secured:
-    """A store, and the command of the chart's Job with its file.
-
-    Attributes:
-        server: of the owner.
-        bucket: of the pipelines.
-        passwords: of each user.
-    """
-
-    def __init__(self, server: ObjectStore, folder: Path) -> None:
-        self.server, self._folder = server, folder
-        self.bucket = platform(pipelines=PIPELINES).object_store.bucket
-        self.passwords: dict[str, str] = {}
-
-    def give(self, patch: pytest.MonkeyPatch, rotation: int = 0, pipelines: Mapping[str, Any] = PIPELINES) -> int:
-        """Give the rights of these pipelines, with a password for each user that is of its name; the exit code."""
-        wanted = platform(security={"object_store": True, "rotation": rotation}, pipelines=pipelines)
-        security = object_security.values(wanted)
-        assert isinstance(security, Security)
-        objects = render("minio", MinioValues(image=IMAGE, security=security).to_helm())
-        told = json.loads(objects.one("ConfigMap", "minio-grants")["data"]["grants.json"])
-        path, passwords = self._folder / "grants.json", self._folder / "passwords"
-        path.write_text(json.dumps({**told, "endpoint": self.server.endpoint}))
-        passwords.mkdir(exist_ok=True)
-        self.passwords |= {user: f"password of {user}" for user in told["users"]}
-        for user, password in self.passwords.items():
-            (passwords / user).write_text(password)
-        patch.setenv(ACCESS_KEY, self.server.access_key)
-        patch.setenv(SECRET_KEY, self.server.secret_key)
-        return grant_objects.main([str(path), f"--passwords={passwords}", "--deadline-s=60"])
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    folder = tmp_path_factory.mktemp("secured-store")
-    server = ObjectStore(folder / "data", folder / "store.log", prepare().minio)
-    server.start()
-    yield Secured(server, folder)
-    server.stop()
+    with secured_store(tmp_path_factory.mktemp("secured-store")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -130,3 +91,94 @@ def test_keys_of_before_are_good_for_one_rotation_and_who_is_no_more_is_taken_aw
     with pytest.raises(AccessError):
         store_of("clicks-2").check(head)
     store_of("user_counts-2").check(Layout("user_counts").head)
+
+
+def test_who_believes_another_authority_is_refused_by_that(
+    secured: Secured, store_of: As, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.crt"
+    other.write_text(make_authority("another platform").certificate)
+    monkeypatch.setenv(CERTIFICATES, str(other))
+    with pytest.raises(AccessError, match=r"certificate of the object store is refused.*AWS_CA_BUNDLE"):
+        store_of("clicks-0").check(Layout("clicks").head)
+    assert secured.give(monkeypatch) == 0, "it is there all the same"
+
+
+def test_a_host_that_the_certificate_is_not_for_is_refused_by_that(store_of: As) -> None:
+    store = store_of("clicks-0")
+    port = store.address.endpoint.rpartition(":")[2]
+    elsewhere = S3ObjectStore(BucketAddress(f"https://store.example:{port}", store.address.bucket))
+    connect = urllib3.util.connection.create_connection
+    with pytest.MonkeyPatch.context() as patch:
+        # Whatever that name leads to elsewhere, here it leads to the store.
+        patch.setattr(
+            urllib3.util.connection, "create_connection", lambda at, *more, **how: connect((HOST, at[1]), *more, **how)
+        )
+        with pytest.raises(AccessError, match="certificate of the object store is refused: Hostname mismatch"):
+            elsewhere.check(Layout("clicks").head)
+
+
+def test_a_plain_connection_is_refused_by_that(secured: Secured, store_of: As) -> None:
+    plain = secured.server.endpoint.replace("https://", "http://")
+    store = S3ObjectStore(BucketAddress(plain, store_of("clicks-0").address.bucket))
+    for ask in (lambda: store.check(Layout("clicks").head), lambda: [*store.names("clicks/")]):
+        with pytest.raises(AccessError, match="speaks TLS, and is asked without"):
+            ask()
+
+
+def own_address() -> str:
+    """Return an address of this machine: in a container drives do not find each other on the loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            # Nothing is sent.
+            asked.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no network, and drives do not take its loopback")
+        return str(asked.getsockname()[0])
+
+
+@pytest.mark.parametrize("believed", [True, False])
+def test_drives_of_two_certificates_find_each_other_by_the_authority(tmp_path: Path, believed: bool) -> None:
+    """While certificates are renewed nodes show different ones, and what a node shows itself it believes anyway."""
+    ports, authority, host = free_ports(4), make_authority("a platform"), own_address()
+    drives = [f"https://{host}:{port}/{tmp_path}/drive{number}" for number, port in enumerate(ports)]
+    for one in ("old", "new"):
+        mount_certificates(tmp_path / one, authority, [host])
+        if not believed:
+            (tmp_path / one / "CAs" / "ca.crt").unlink()
+    (tmp_path / "ca.crt").write_text(authority.certificate)
+    minio = prepare().minio
+    # Drives of this machine's own disk, as a test has them.
+    environment = {"HOME": str(tmp_path), "MINIO_CI_CD": "1", "MINIO_BROWSER": "off", "MINIO_UPDATE": "off"}
+    logs = [tmp_path / f"node{number}.log" for number in range(4)]
+    nodes = [
+        Child(
+            f"node {number}",
+            [
+                *(minio, "server", "--quiet", "--certs-dir", tmp_path / ("old" if number < 2 else "new")),
+                *("--address", f"{host}:{port}", *drives),
+            ],
+            logs[number],
+            cwd=tmp_path,
+            env=environment,
+        )
+        for number, port in enumerate(ports)
+    ]
+    try:
+        with urllib3.PoolManager(retries=False, timeout=2.0, ca_certs=str(tmp_path / "ca.crt")) as http:
+
+            def is_writable() -> bool:
+                return http.request("GET", f"https://{host}:{ports[0]}/minio/health/cluster").status == 200
+
+            if believed:
+                wait_for("four drives", 40.0, is_writable, nodes[0])
+                return
+
+            def is_refused() -> bool:
+                return any("unknown authority" in one.read_text() for one in logs)
+
+            wait_for("a node that does not believe another", 40.0, is_refused, nodes[0])
+            assert not is_writable()
+    finally:
+        for node in nodes:
+            node.stop(0)

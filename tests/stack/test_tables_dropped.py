@@ -31,7 +31,7 @@ def reached(server: PostgresServer) -> Iterator[PodDatabase]:
     """The server as one in a pod, at another address than it has there."""
     told = {USER: server.user, PASSWORD: server.password}
     pods = ServerPods(cast("Cluster", None), "result store", "", "postgres")
-    one = PodDatabase(pods, f"postgresql://postgres.platform.svc:5432/{server.database}", told, lambda: None)
+    one = PodDatabase(pods, f"postgresql://postgres.platform.svc:5432/{server.database}", told)
     host, port = server.url.rpartition("/")[0].rpartition("/")[2].split(":")
     one._tunnel = Tunnel(lambda: socket.create_connection((host, int(port)), timeout=5))
     one._tunnel.start()

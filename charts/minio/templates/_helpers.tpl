@@ -19,10 +19,14 @@ app.kubernetes.io/part-of: effectively-once
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- define "scheme" -}}
+{{ ternary "https" "http" (not (empty .Values.security)) }}
+{{- end }}
+
 {{- /* One drive, or one of each node: objects are then kept in parts, some of which may be away. */}}
 {{- define "drives" -}}
 {{- if gt (int .Values.nodes) 1 -}}
-http://minio-{0...{{ sub (int .Values.nodes) 1 }}}.minio-nodes.{{ .Release.Namespace }}.svc:9000/data
+{{ include "scheme" . }}://minio-{0...{{ sub (int .Values.nodes) 1 }}}.minio-nodes.{{ .Release.Namespace }}.svc:9000/data
 {{- else -}}
 /data
 {{- end -}}

@@ -139,6 +139,11 @@ scrape_configs:
   {{- with .Values.objectStore }}
   - job_name: minio
     metrics_path: /minio/v2/metrics/cluster
+    {{- if $.Values.objectStoreCertificates }}
+    scheme: https
+    tls_config:
+      ca_file: /etc/object-store/ca.crt
+    {{- end }}
     static_configs:
       - targets: [{{ . | quote }}]
   {{- end }}

@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from effectively_once.kafka_client import client_config
 from tests.harness.run_directory import LinesWriter
 
 FLUSH_S = 30.0
@@ -27,11 +28,10 @@ class Sender:
     def __init__(self, bootstrap: str, topic: str, lines: LinesWriter, stop: threading.Event) -> None:
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **client_config(bootstrap),
                 "linger.ms": 0,
                 "enable.idempotence": True,
                 "socket.nagle.disable": True,
-                "log_level": 0,
             }
         )
         self._topic, self._lines, self._stop = topic, lines, stop

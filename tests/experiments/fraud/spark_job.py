@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from effectively_once.kafka_client import Access
 from effectively_once.progress import VARIABLE, announce
 from tests.bench.spark_arm import plain_session
 from tests.experiments.fraud.plan import BATCH_S, REAL_TIME
@@ -40,6 +41,7 @@ def _arm(spark: SparkSession, name: str, topic: str, output: str, asked: dict[st
         "kafka.linger.ms": "0",
         "topic": output,
         "checkpointLocation": f"{asked['checkpoints']}/{output}",
+        **Access.of(os.environ).spark(),
     }
     rows = _decisions(spark, topic, asked).writeStream.format("kafka").options(**options).queryName(output)
     writer = rows.outputMode("update" if real_time else "append")
@@ -62,6 +64,7 @@ def _decisions(spark: SparkSession, topic: str, asked: dict[str, Any]) -> DataFr
     source = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", asked["bootstrap"])
+        .options(**Access.of(os.environ).spark())
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .load()

@@ -9,6 +9,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from effectively_once.kafka_client import client_config
+
 TIMEOUT_S = 20.0
 PARTITIONS = 2
 BY_THE_BROKER = {"message.timestamp.type": "LogAppendTime"}
@@ -19,13 +21,12 @@ class StampedTopics:
 
     def __init__(self, bootstrap: str, replication: int = 1) -> None:
         self.bootstrap, self._replication = bootstrap, replication
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._admin = AdminClient(client_config(bootstrap))
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **client_config(bootstrap),
                 "group.id": "effectively-once.observer",
                 "enable.auto.commit": False,
-                "log_level": 0,
             }
         )
 

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from pyspark import TaskContext
 
 from effectively_once import points
+from effectively_once.kafka_client import client_config
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.state import windows
 from effectively_once.state.lateness import Windows
@@ -33,7 +34,7 @@ def add(settings: PipelineSettings, number: int, batches: Iterable[pa.RecordBatc
     whole = pa.Table.from_batches(held)
     lengths = Windows(settings.window_ms, settings.lateness_ms)
     counts = windows.partial(whole, COUNTS.keys, COUNTS.accumulators(whole.schema), lengths)
-    producer = Producer({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    producer = Producer(client_config(settings.kafka_bootstrap))
     topic = f"{settings.pipeline}.{COUNTS.to.name}"
     for row in counts.rename_columns(COUNTS.names).to_pylist():
         producer.produce(topic, orjson.dumps(row), row[COUNTS.keys[0]].encode())

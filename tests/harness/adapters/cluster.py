@@ -29,6 +29,7 @@ KINDS = (
     ("v1", "Pod"),
     ("v1", "Service"),
     ("v1", "ConfigMap"),
+    ("v1", "Secret"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("v1", "ServiceAccount"),

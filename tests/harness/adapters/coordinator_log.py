@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from effectively_once.kafka_client import client_config
+
 STATES = "__transaction_state"
 PREPARED, COMMITTED, ABORTED = 2, 4, 5
 """A commit was taken, and its markers are to be written; markers are written, of a commit or of its opposite."""
@@ -20,7 +22,7 @@ def note_state(bootstrap: str, transactional_ids: Iterable[str], state: int) -> 
     takes records from the cluster's administrators only, whom it knows by their client's name.
     """
     last = _last(bootstrap)
-    writer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client", "log_level": 0})
+    writer = Producer({**client_config(bootstrap), "client.id": "__admin_client", "log_level": 0})
     for transactional_id in transactional_ids:
         partition, key, value = last[transactional_id]
         writer.produce(STATES, value[:STATUS] + bytes([state]) + value[STATUS + 1 :], key, partition=partition)
@@ -35,11 +37,10 @@ def state_of(bootstrap: str, transactional_id: str) -> int:
 def _last(bootstrap: str) -> dict[str, tuple[int, bytes, bytes]]:
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "group.id": "tests.states",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
-            "log_level": 0,
         }
     )
     found: dict[str, tuple[int, bytes, bytes]] = {}

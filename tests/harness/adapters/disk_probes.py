@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 import psycopg
-import urllib3
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from minio import Minio, S3Error
 
+from effectively_once.kafka_client import client_config
+from effectively_once.store.s3_client import connections
 from infra.embedded.object_store import REGION
 from infra.embedded.stack import Endpoints
 
@@ -47,12 +48,13 @@ class StoreProbe:
     """Puts an object."""
 
     def __init__(self, endpoints: Endpoints) -> None:
-        http = urllib3.PoolManager(timeout=PATIENCE_S, retries=False)
+        scheme, _, host = endpoints.s3_endpoint.partition("://")
+        http = connections(PATIENCE_S)
         self._client = Minio(
-            endpoints.s3_endpoint.rpartition("/")[2],
+            host,
             access_key=endpoints.s3_access_key,
             secret_key=endpoints.s3_secret_key,
-            secure=False,
+            secure=scheme == "https",
             region=REGION,
             http_client=http,
         )
@@ -83,9 +85,8 @@ class BrokerProbe:
 
     def __init__(self, bootstrap: str) -> None:
         self._client: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "reconnect.backoff.max.ms": 200,
-            "log_level": 0,
         }
         self._producer: Producer | None = None
         self._partitions = 0

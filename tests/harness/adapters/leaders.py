@@ -9,6 +9,7 @@ import tenacity
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from effectively_once.kafka_client import client_config
 from tests.harness.adapters.transactions import ToolFailedError
 
 TIMEOUT_S, POLL_S = 5.0, 0.05
@@ -71,7 +72,7 @@ class Leaders:
         # `elect_leaders` of confluent-kafka 2.16.1 takes none of the time-outs that it documents: this one bounds it.
         self._admin = AdminClient(
             {
-                "bootstrap.servers": self.bootstrap,
+                **client_config(self.bootstrap),
                 "log_level": 0,
                 "socket.timeout.ms": round(TIMEOUT_S * 1000),
             }

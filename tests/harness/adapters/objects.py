@@ -13,7 +13,7 @@ from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once.store.object_store import PATIENCE_S, BucketAddress
-from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY
+from effectively_once.store.s3_client import ACCESS_KEY, CERTIFICATES, SECRET_KEY
 
 _T = TypeVar("_T")
 
@@ -23,9 +23,8 @@ class Objects:
 
     def __init__(self, address: BucketAddress, patience_s: float = PATIENCE_S) -> None:
         self._bucket, self._patience_s = address.bucket, patience_s
-        http = urllib3.PoolManager(
-            timeout=urllib3.Timeout(connect=2.0, read=10.0), retries=False, ca_certs=certifi.where()
-        )
+        believed = os.environ.get(CERTIFICATES) or certifi.where()
+        http = urllib3.PoolManager(timeout=urllib3.Timeout(connect=2.0, read=10.0), retries=False, ca_certs=believed)
         # The region is named so that signing needs no request.
         self._client = Minio(
             address.host,

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Self
 
 import psycopg
-from kubernetes import client, config
 
-from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress
+from effectively_once.kafka_client import CERTIFICATES as CA
+from effectively_once.sinks.database import AUTHORITIES, PASSWORD, SSL_MODE, USER, DatabaseAddress
 from infra.cluster.platform import AccessError, Platform
 from infra.embedded.ports import HOST
-from tests.harness.adapters.cluster import Cluster, label_of
-from tests.harness.adapters.rendering import RUN_LABEL, Object
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.pod_login import secret_of
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.tunnel import Far, Tunnel
 
 PORT, CONNECT_S = 5432, 10
 KEYS = {USER: "username", PASSWORD: "password"}
 """What the pipeline's environment calls it, and the platform's Secret."""
+_TLS: Final = {"sslmode": SSL_MODE, "sslrootcert": AUTHORITIES}
 
 
 class NoDatabaseError(AccessError):
@@ -38,13 +40,14 @@ class PodDatabase:
         server: its pods.
         inside: `postgresql://host:port/database`, as a pod reaches it.
         credentials: PGUSER and PGPASSWORD.
-        core: makes a client of the cluster's API (kubernetes.client.CoreV1Api).
+        authority: of the server's certificate (PEM); None where it takes plain connections.
     """
 
     server: ServerPods
     inside: str
     credentials: Mapping[str, str] = field(repr=False)
-    core: Callable[[], Any] = field(repr=False)
+    authority: str | None = field(default=None, repr=False)
+    _believed: dict[str, str] = field(default_factory=dict, init=False)
     _tunnel: Tunnel = field(init=False)
     _open: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -54,21 +57,18 @@ class PodDatabase:
         self._tunnel = Tunnel(self._dial)
 
     @classmethod
-    def of(cls, server: ServerPods, told: Platform, kubeconfig: Path, context: str | None) -> Self:
+    def of(cls, server: ServerPods, told: Platform) -> Self:
         """What a stack's output tells of. Raises NoDatabaseError, ApiError, UnreachableError."""
         store = told.result_store
         if store is None or store.secret is None:
             raise NoDatabaseError("the stack's output tells of no result store with a Secret: run `make up` again")
         namespace = store.secret_namespace or told.namespaces.platform
-        found = server.cluster.reader.get(f"/api/v1/namespaces/{namespace}/secrets/{store.secret}")
-        given = found.get("data") or {}
-        if lacking := sorted(set(KEYS.values()) - given.keys()):
-            raise NoDatabaseError(f"Secret {namespace}/{store.secret} lacks {', '.join(lacking)}")
-        credentials = {name: base64.b64decode(given[key]).decode() for name, key in KEYS.items()}
-        configuration: Any = client.Configuration()
-        load: Any = config.load_kube_config
-        load(str(kubeconfig), context=context, persist_config=False, client_configuration=configuration)
-        return cls(server, store.endpoint, credentials, lambda: client.CoreV1Api(client.ApiClient(configuration)))
+        given = _read(server, namespace, store.secret, KEYS.values())
+        credentials = {name: given[key] for name, key in KEYS.items()}
+        authority = None
+        if store.certificates is not None:
+            authority = _read(server, namespace, store.certificates, (CA,))[CA]
+        return cls(server, store.endpoint, credentials, authority)
 
     @property
     def url(self) -> str:
@@ -77,6 +77,7 @@ class PodDatabase:
 
     def connect(self) -> psycopg.Connection:
         """Open a connection; every statement commits by itself. Raises psycopg.Error."""
+        tls: dict[str, Any] = {name: self._believed[variable] for name, variable in _TLS.items() if self._believed}
         return psycopg.connect(
             host=HOST,
             port=self._tunnel.port,
@@ -85,6 +86,7 @@ class PodDatabase:
             dbname=self._name,
             connect_timeout=CONNECT_S,
             autocommit=True,
+            **tls,
         )
 
     def open(self, pipelines: Cluster, run: str) -> None:
@@ -95,15 +97,24 @@ class PodDatabase:
         """
         self._open.callback(self._tunnel.stop)
         self._tunnel.start()
-        os.environ.update(self.credentials)
-        # What a run that was killed left is deleted by the next one, as everything of a run is.
-        self._revoke(pipelines.namespace, RUN_LABEL)
-        self._open.callback(self._revoke, pipelines.namespace, label_of(run))
-        pipelines.apply([secret_of(run, self.credentials)])
+        if self.authority is not None:
+            file = Path(self._open.enter_context(TemporaryDirectory(prefix="effectively-once-login-"))) / CA
+            file.write_text(self.authority)
+            # The way there begins on this machine, for which the certificate is not.
+            self._believed = {SSL_MODE: "verify-ca", AUTHORITIES: str(file)}
+        os.environ.update({**self.credentials, **self._believed})
+        own = {CA: self.authority} if self.authority is not None else {}
+        pipelines.apply([secret_of(secret_name(run), run, {**self.credentials, **own})])
         try:
             self.connect().close()
         except psycopg.Error as error:
             raise NoDatabaseError(f"the result store does not answer: {error} {self._tunnel.trouble}") from error
+
+    def values(self, run: str) -> dict[str, Any]:
+        """Values of the chart by which pods of a run find the owner's login, and whom to believe."""
+        client = {"mode": "verify-full", "certificates": secret_name(run)}
+        tls = {"databaseClient": client} if self.authority is not None else {}
+        return {"databaseSecret": secret_name(run), **tls}
 
     def close(self) -> None:
         """Take all of it back. Safe to repeat."""
@@ -119,19 +130,13 @@ class PodDatabase:
             raise ConnectionError(f"no pod of the {self.server.what} is ready")
         return self.server.cluster.dial(pods[0].name, PORT)
 
-    def _revoke(self, namespace: str, selector: str) -> None:
-        self.core().delete_collection_namespaced_secret(namespace, label_selector=selector)
 
-
-def secret_of(run: str, credentials: Mapping[str, str]) -> Object:
-    """The Secret that a run's pods read; its name says whose it is."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "Opaque",
-        "metadata": {"name": secret_name(run), "labels": {RUN_LABEL: run}},
-        "data": {name: base64.b64encode(value.encode()).decode() for name, value in credentials.items()},
-    }
+def _read(server: ServerPods, namespace: str, secret: str, keys: Iterable[str]) -> dict[str, str]:
+    found = server.cluster.reader.get(f"/api/v1/namespaces/{namespace}/secrets/{secret}")
+    given, wanted = found.get("data") or {}, [*keys]
+    if lacking := sorted({*wanted} - given.keys()):
+        raise NoDatabaseError(f"Secret {namespace}/{secret} lacks {', '.join(lacking)}")
+    return {key: base64.b64decode(given[key]).decode() for key in wanted}
 
 
 def secret_name(run: str) -> str:

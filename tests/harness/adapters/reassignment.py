@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.harness.adapters.broker_tool import command_of
 from tests.harness.adapters.transactions import ToolFailedError
 
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -34,18 +35,8 @@ def reorder(java: Path, class_path: Path, bootstrap: str, orders: Mapping[Where,
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(document(orders))
         file.flush()
-        argv = [
-            str(java),
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            f"{class_path}/*",
-            TOOL,
-            "--bootstrap-server",
-            bootstrap,
-            "--reassignment-json-file",
-            file.name,
-            "--execute",
-        ]
+        asked = ["--reassignment-json-file", file.name, "--execute"]
+        argv = [*command_of(java, class_path, TOOL, bootstrap), *asked]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:

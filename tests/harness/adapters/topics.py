@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from effectively_once.driver.sink_topics import SIZE
+from effectively_once.kafka_client import client_config
 from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from effectively_once.sinks.leaders import ask_again
 from tests.harness.adapters.whole_message import whole
@@ -43,7 +44,7 @@ class Topics:
 
     def __init__(self, bootstrap: str, replication: int = 1) -> None:
         self.bootstrap, self._replication = bootstrap, replication
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._admin = AdminClient(client_config(bootstrap))
 
     def create(self, partitions: Mapping[str, int], compacted: Mapping[str, int] | None = None) -> None:
         """Make topics and wait until every partition has a leader."""
@@ -102,12 +103,11 @@ class Topics:
         """
         return Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **client_config(self.bootstrap),
                 "group.id": "effectively-once.observer",
                 "enable.auto.commit": False,
                 "isolation.level": isolation,
                 "enable.partition.eof": eof,
-                "log_level": 0,
                 # Else, where records are gone, it would go on behind the last one, and find nothing missing.
                 "auto.offset.reset": "error",
                 "queued.max.messages.kbytes": 65_536,

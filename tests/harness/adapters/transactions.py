@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.harness.adapters.broker_tool import command_of
+
 OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 TIMEOUT_S = 60.0
 
@@ -20,16 +22,7 @@ def open_transactions(java: Path, class_path: Path, bootstrap: str) -> list[str]
         ToolFailedError: with the tool's last words.
     """
     tool = "org.apache.kafka.tools.TransactionsCommand"
-    argv = [
-        str(java),
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{class_path}/*",
-        tool,
-        "--bootstrap-server",
-        bootstrap,
-        "list",
-    ]
+    argv = [*command_of(java, class_path, tool, bootstrap), "list"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

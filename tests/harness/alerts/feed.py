@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
+from effectively_once.kafka_client import client_config
 from tests.harness.workload.record import partition_of_user, well_formed
 
 RATE, USERS = 20, 50
@@ -32,7 +33,7 @@ class Feed:
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, run: str) -> None:
         self._topic, self._partitions, self._run = topic, partitions, run
-        self._producer: Any = Producer({"bootstrap.servers": bootstrap, **PRODUCER})
+        self._producer: Any = Producer({**client_config(bootstrap), **PRODUCER})
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send, name="feed", daemon=True)
         self._drawn = random.Random(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.access import CHECKOUT
+from infra.cluster.login import logged_in
 from infra.console import Console
 from infra.versions import of_run
 from tests.harness.adapters.cluster import Cluster
@@ -97,37 +97,37 @@ def refuse_unwatched(found: Found, target: Target) -> None:
 def make_scene(found: Found, target: Target, path: Path, console: Console) -> Iterator[Scene]:
     """Reach everything, and send records until the block ends; whatever is owed is undone then."""
     deployed = found.deployed
-    names, endpoints = deployed.platform.namespaces, deployed.endpoints()
-    os.environ.update(endpoints.credentials)
+    names = deployed.platform.namespaces
     pipelines, platform, *operator = (
         Cluster(deployed.kubeconfig, deployed.context, name)
         for name in (names.pipelines, names.platform, *([names.operator] if names.operator else []))
     )
-    outside = {"kafka_bootstrap": endpoints.kafka_bootstrap, "s3_endpoint": endpoints.s3_endpoint}
-    settings = PipelineSettings.model_validate({**target.values["settings"], **outside})
-    partitions = len(Topics(endpoints.kafka_bootstrap).ends(settings.topic))
-    run = f"alerts-{path.name}"
-    with (
-        Watcher(platform) as watcher,
-        Feed(endpoints.kafka_bootstrap, settings.topic, partitions, run) as feed,
-    ):
-        scene = Scene(
-            run,
-            watcher,
-            pipelines,
-            platform,
-            operator[0] if operator else None,
-            settings,
-            target.values,
-            Chart(found.helm, CHECKOUT / "charts" / "streaming-pipeline"),
-            Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None).servers,
-            feed,
-            console.say,
-        )
-        try:
-            yield scene
-        finally:
-            scene.heal()
+    with logged_in(deployed) as endpoints:
+        outside = {"kafka_bootstrap": endpoints.kafka_bootstrap, "s3_endpoint": endpoints.s3_endpoint}
+        settings = PipelineSettings.model_validate({**target.values["settings"], **outside})
+        partitions = len(Topics(endpoints.kafka_bootstrap).ends(settings.topic))
+        run = f"alerts-{path.name}"
+        with (
+            Watcher(platform) as watcher,
+            Feed(endpoints.kafka_bootstrap, settings.topic, partitions, run) as feed,
+        ):
+            scene = Scene(
+                run,
+                watcher,
+                pipelines,
+                platform,
+                operator[0] if operator else None,
+                settings,
+                target.values,
+                Chart(found.helm, CHECKOUT / "charts" / "streaming-pipeline"),
+                Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None).servers,
+                feed,
+                console.say,
+            )
+            try:
+                yield scene
+            finally:
+                scene.heal()
 
 
 def _is_scraped(alert: Alert, found: Found) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from effectively_once.kafka_client import client_config
 from effectively_once.operate import control_commands
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.api import ClusterError
@@ -233,7 +234,7 @@ class Scene:
         done.result()
 
     def _admin(self) -> Any:
-        return AdminClient({"bootstrap.servers": self.settings.kafka_bootstrap, "log_level": 0})
+        return AdminClient(client_config(self.settings.kafka_bootstrap))
 
     def _topic(self, entries: list[Any] | None = None) -> Any:
         return ConfigResource(ResourceType.TOPIC, self.settings.topic, incremental_configs=entries)

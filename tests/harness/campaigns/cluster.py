@@ -273,7 +273,7 @@ def table_of(
             "… left out: the table of the pipeline, and faults of the result store: this cluster has none of ours"
         )
         return None
-    database = PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context)
+    database = PodDatabase.of(server, deployed.platform)
     return ResultTable(database, defined=definition is not None)
 
 

@@ -28,6 +28,7 @@ from pyspark.sql import functions as f
 
 from effectively_once.driver.main import SPARK_CONF
 from effectively_once.driver.session import session
+from effectively_once.kafka_client import Access
 from effectively_once.ledger.hashes import of_ids
 from effectively_once.pipeline.settings import PipelineSettings, load
 from effectively_once.progress import announce
@@ -63,7 +64,8 @@ class Output:
     @property
     def options(self) -> dict[str, str]:
         """For Spark's own sink."""
-        return {"kafka.bootstrap.servers": self.bootstrap, "topic": f"{self.control}.accepted"}
+        login = Access.of(os.environ).spark()
+        return {"kafka.bootstrap.servers": self.bootstrap, "topic": f"{self.control}.accepted", **login}
 
     def shard(self, number: int) -> ShardAddress:
         """For the sink of the library."""
@@ -202,6 +204,7 @@ def accepted_of(spark: SparkSession, settings: PipelineSettings, topic: str, rou
     rows = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .options(**Access.of(os.environ).spark())
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         # One batch a round: a kill that is gated on visible records then comes while most are still to be written.

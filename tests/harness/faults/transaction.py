@@ -11,6 +11,7 @@ import psutil
 from confluent_kafka import KafkaException, Producer
 
 from effectively_once.errors import PipelineError
+from effectively_once.kafka_client import client_config
 from effectively_once.sinks import markers
 from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.process import identity
@@ -204,9 +205,8 @@ class TakenId(Fault):
         address = ShardAddress(self._bootstrap, self._pipeline, event["sink"], event["shard"])
         other = Producer(
             {
-                "bootstrap.servers": self._bootstrap,
+                **client_config(self._bootstrap),
                 "transactional.id": address.transactional_id,
-                "log_level": 0,
             }
         )
         self._event, who = event, name_process(process_of(event["pid"]))

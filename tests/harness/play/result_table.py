@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.harness import with_table
 from tests.harness.adapters.cluster import Cluster
-from tests.harness.adapters.pod_database import PodDatabase, secret_name
+from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.tables import Tables
 from tests.harness.collector import Outputs, with_rows
 from tests.harness.sinks import ACCEPTED_ROWS
@@ -37,7 +37,7 @@ class ResultTable:
 
     def values(self, values: Mapping[str, Any], run: str) -> dict[str, Any]:
         """Values of the chart, with the job's file and its pods' credentials."""
-        whole = {**values, "databaseSecret": secret_name(run)}
+        whole = {**values, **self.database.values(run)}
         if self.defined:
             return whole
         job = {f"{with_table.MODULE}.py": Path(with_table.__file__).read_text(encoding="utf-8")}

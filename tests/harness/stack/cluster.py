@@ -19,9 +19,10 @@ from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.job_home import PROGRAM
-from tests.harness.adapters.pod_database import PodDatabase, secret_name
+from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_hold import ENVIRONMENT, PodHold
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, PodLog
+from tests.harness.adapters.pod_login import PodLogin
 from tests.harness.adapters.rendering import RUN_LABEL, Chart, of_run, values_for
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.topics import Topics
@@ -55,6 +56,7 @@ class ClusterStack:
         console: tells what is under way.
         patience: how long things may take here.
         lent: the result store; None where the run needs none.
+        login: of its pods.
     """
 
     directory: RunDirectory
@@ -66,6 +68,7 @@ class ClusterStack:
     console: Console
     patience: Patience = PATIENCE
     lent: PodDatabase | None = None
+    login: PodLogin = field(default_factory=PodLogin)
     broker_data: None = field(default=None, init=False)
     _followers: list[PodLog] = field(default_factory=list, init=False)
     _pipelines: dict[str, PipelineSettings] = field(default_factory=dict, init=False)
@@ -116,7 +119,10 @@ class ClusterStack:
     def values(self, settings: PipelineSettings, **more: Any) -> dict[str, Any]:
         """Values of the chart for a pipeline of this run; `more` as of `values_for`."""
         name, whole = kubernetes_name(settings.pipeline), settings.model_dump(mode="json")
-        return values_for(self.target.values, name, whole, **more)
+        return {
+            **values_for(self.target.values, name, whole, **more),
+            **self.login.values(self.run, self.target.values),
+        }
 
     def prepare(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
@@ -204,5 +210,5 @@ class ClusterStack:
 
     def _of(self, role: Role) -> dict[str, Any]:
         """Values of the chart that settings bring along."""
-        secret = {"databaseSecret": secret_name(self.run)} if self.lent is not None else {}
+        secret = self.lent.values(self.run) if self.lent is not None else {}
         return {**secret, "jobSettings": dict(role.own)}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 
 from infra.cluster.access import CHECKOUT
+from infra.cluster.login import logged_in
 from infra.console import Console
 from infra.embedded.job import RunError
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.pod_database import PodDatabase
+from tests.harness.adapters.pod_login import PodLogin
 from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.service_policies import policies
 from tests.harness.adapters.tenancy import Tenancy
@@ -37,7 +38,7 @@ def on_cluster(
     lent: Lent | None = None,
     patience: Patience = PATIENCE,
 ) -> Iterator[ClusterStack]:
-    """Make room for a run, with the stores' credentials in the environment of this process.
+    """Make room for a run, with logins of broker and stores in the environment of this process.
 
     Args:
         found: the cluster.
@@ -49,12 +50,14 @@ def on_cluster(
         patience: how long things may take there.
     """
     deployed = found.deployed
-    endpoints = deployed.endpoints()
-    os.environ.update(endpoints.credentials)
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
     chart = Chart(found.helm, checkout / "charts" / "streaming-pipeline")
-    stack = ClusterStack(directory, endpoints, cluster, chart, target, found.tools, console, patience)
-    with Tenancy(cluster, stack.run, console.say), ExitStack() as held:
+    with logged_in(deployed) as endpoints, ExitStack() as held:
+        login = PodLogin.of(deployed.platform, endpoints)
+        stack = ClusterStack(directory, endpoints, cluster, chart, target, found.tools, console, patience, login=login)
+        held.enter_context(Tenancy(cluster, stack.run, console.say))
+        if objects := login.objects(stack.run):
+            cluster.apply(objects)
         if lent is not None:
             held.enter_context(lent(cluster, stack.run))
         try:
@@ -87,7 +90,7 @@ def pods(path: Path, console: Console, found: Found, needs: str | None) -> Itera
         server = platform.servers.get(RESULT_STORE)
         if server is None:
             raise RunError(f"{needs} needs a result store: the platform on this cluster has no PostgreSQL of its own")
-        with closing(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context)) as database:
+        with closing(PodDatabase.of(server, deployed.platform)) as database:
             database.open(stack.cluster, stack.run)
             stack.lent = database
             yield stack

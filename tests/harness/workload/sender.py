@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
+from effectively_once.kafka_client import client_config
 from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.gateways import Gateways, gateway_of
@@ -61,7 +62,7 @@ def kafka_producer(bootstrap: str, extra: Mapping[str, Any] | None = None) -> Ka
     """
     producer: KafkaProducer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_config(bootstrap),
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.platform import Namespaces, Store
 from infra.cluster.platform import Platform as Told
 from tests.harness import with_table
-from tests.harness.adapters.cluster import Cluster
-from tests.harness.adapters.pod_database import NoDatabaseError, PodDatabase, secret_of
+from tests.harness.adapters.cluster import KINDS, Cluster
+from tests.harness.adapters.pod_database import NoDatabaseError, PodDatabase
+from tests.harness.adapters.pod_login import secret_of
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.play.result_table import ResultTable
 from tests.harness.sinks import ACCEPTED_ROWS
@@ -30,16 +32,6 @@ SECRET = {
     "data": {"username": base64.b64encode(b"owner").decode(), "password": base64.b64encode(b"secret word").decode()}
 }
 ROOT = Path(__file__).parents[3]
-
-
-class FakeCore:
-    """The API of Secrets, remembered."""
-
-    def __init__(self, done: list[tuple[Any, ...]]) -> None:
-        self.done = done
-
-    def delete_collection_namespaced_secret(self, namespace: str, label_selector: str) -> None:
-        self.done.append(("delete", namespace, label_selector))
 
 
 class FakePipelines(FakePlatform):
@@ -54,12 +46,12 @@ class FakePipelines(FakePlatform):
 class World:
     """A database that answers or not, and what was done for it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, answers: bool = True) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, answers: bool = True, authority: str | None = None) -> None:
         self.pipelines = FakePipelines()
         self.answers = answers
         server = ServerPods.of(cast("Cluster", FakePlatform()), "result store")
-        self.database = PodDatabase(server, INSIDE, CREDENTIALS, lambda: FakeCore(self.pipelines.done))
-        for name in CREDENTIALS:
+        self.database = PodDatabase(server, INSIDE, CREDENTIALS, authority)
+        for name in (*CREDENTIALS, "PGSSLMODE", "PGSSLROOTCERT"):
             monkeypatch.setenv(name, "")
         monkeypatch.setattr("tests.harness.adapters.pod_database.psycopg.connect", self.connect)
         self.asked: list[dict[str, Any]] = []
@@ -122,20 +114,36 @@ def test_tables_of_a_pipeline_of_ones_own_bring_no_job_along(monkeypatch: pytest
 def test_a_run_has_a_secret_of_its_own_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     with ResultTable(world.database).lent(cast("Cluster", world.pipelines), "r-7"):
-        assert world.pipelines.done == [
-            ("delete", "pipelines", "effectively-once/run"),
-            ("apply", "Secret", "r-7-result-store"),
-        ]
+        assert world.pipelines.done == [("apply", "Secret", "r-7-result-store")]
         assert {name: os.environ[name] for name in CREDENTIALS} == CREDENTIALS
         assert {name: world.asked[0][name] for name in ("user", "dbname")} == {"user": "owner", "dbname": "results"}
         assert world.database.url == f"postgresql://127.0.0.1:{world.asked[0]['port']}/results"
-    assert world.pipelines.done[2:] == [("delete", "pipelines", "effectively-once/run=r-7")]
+    assert ("v1", "Secret") in KINDS, "it is deleted with everything of the run"
+
+
+def test_a_server_with_a_certificate_is_believed_by_its_authority_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, authority="an authority")
+    table = ResultTable(world.database)
+    with table.lent(cast("Cluster", world.pipelines), "r-7"):
+        asked = world.asked[0]
+        assert (asked["sslmode"], Path(asked["sslrootcert"]).read_text()) == ("verify-ca", "an authority")
+        assert (os.environ["PGSSLMODE"], os.environ["PGSSLROOTCERT"]) == ("verify-ca", asked["sslrootcert"])
+    assert not Path(asked["sslrootcert"]).exists()
+    values = table.values({"name": "uc-7"}, "r-7")
+    assert values["databaseClient"] == {"mode": "verify-full", "certificates": values["databaseSecret"]}
+    with ResultTable(World(monkeypatch).database).lent(cast("Cluster", world.pipelines), "r-7"):
+        assert "databaseClient" not in ResultTable(World(monkeypatch).database).values({"name": "uc-7"}, "r-7")
 
 
 def test_the_secret_holds_what_the_environment_of_pods_is_made_of() -> None:
-    one = secret_of("r-7", CREDENTIALS)
+    one = secret_of("r-7-result-store", "r-7", CREDENTIALS)
     assert {name: base64.b64decode(value).decode() for name, value in one["data"].items()} == CREDENTIALS
     assert one["metadata"]["labels"] == {"effectively-once/run": "r-7"}
+
+
+def assert_no_way_to(world: World) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", world.database._tunnel.port))
 
 
 def test_a_database_that_does_not_answer_is_said_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +151,7 @@ def test_a_database_that_does_not_answer_is_said_and_nothing_is_left(monkeypatch
     lent = ResultTable(world.database).lent(cast("Cluster", world.pipelines), "r-7")
     with pytest.raises(NoDatabaseError, match="does not answer: no answer"), lent:
         pass
-    assert world.pipelines.done[-1] == ("delete", "pipelines", "effectively-once/run=r-7")
+    assert_no_way_to(world)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -160,7 +168,8 @@ def test_the_table_is_made_before_the_pipeline_and_dropped_after_it(
             done.append(("make", sink, shards))
 
         def drop(self) -> None:
-            done.append(("drop", len(world.pipelines.done)))
+            socket.create_connection(("127.0.0.1", world.database._tunnel.port)).close()
+            done.append(("drop",))
             if fails:
                 raise psycopg.OperationalError("away")
 
@@ -179,8 +188,8 @@ def test_the_table_is_made_before_the_pipeline_and_dropped_after_it(
             played()
     else:
         played()
-    assert done[1:] == [("drop", 2)], "while there still is a way to it"
-    assert world.pipelines.done[-1] == ("delete", "pipelines", "effectively-once/run=r-7")
+    assert done[1:] == [("drop",)], "while there still is a way to it"
+    assert_no_way_to(world)
 
 
 def platform(**store: Any) -> Told:
@@ -201,28 +210,28 @@ class FakeReader:
         return self.secret
 
 
-def find_database(
-    monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], **store: Any
-) -> tuple[PodDatabase, FakeReader]:
+def find_database(held: dict[str, Any], **store: Any) -> tuple[PodDatabase, FakeReader]:
     reader = FakeReader(held)
-    monkeypatch.setattr("tests.harness.adapters.pod_database.config.load_kube_config", lambda *_, **__: None)
     server = ServerPods.of(cast("Cluster", type("C", (), {"reader": reader})()), "result store")
-    return PodDatabase.of(server, platform(**store), Path("kubeconfig"), None), reader
+    return PodDatabase.of(server, platform(**store)), reader
 
 
-def test_address_and_credentials_are_those_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, reader = find_database(monkeypatch, SECRET, endpoint=INSIDE, secret="s", secret_namespace="n")
+def test_address_and_credentials_are_those_of_the_stack() -> None:
+    one, reader = find_database(SECRET, endpoint=INSIDE, secret="s", secret_namespace="n")
     assert (one.inside, one.credentials) == (INSIDE, CREDENTIALS)
     assert reader.asked == ["/api/v1/namespaces/n/secrets/s"]
-    assert find_database(monkeypatch, SECRET, endpoint=INSIDE, secret="s")[1].asked == [
-        "/api/v1/namespaces/platform/secrets/s"
-    ]
+    assert find_database(SECRET, endpoint=INSIDE, secret="s")[1].asked == ["/api/v1/namespaces/platform/secrets/s"]
 
 
-def test_a_secret_without_what_is_needed_is_refused_without_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_without_what_is_needed_is_refused_without_its_values() -> None:
+    certified = {"endpoint": INSIDE, "secret": "s", "certificates": "tls"}
+    with pytest.raises(NoDatabaseError, match=r"^Secret platform/tls lacks ca.crt$"):
+        find_database(SECRET, **certified)
+    with_authority = {"data": {**SECRET["data"], "ca.crt": base64.b64encode(b"an authority").decode()}}
+    assert find_database(with_authority, **certified)[0].authority == "an authority"
     with pytest.raises(NoDatabaseError, match=r"^Secret platform/s lacks password$"):
-        find_database(monkeypatch, {"data": {"username": "b3duZXI="}}, endpoint=INSIDE, secret="s")
+        find_database({"data": {"username": "b3duZXI="}}, endpoint=INSIDE, secret="s")
     with pytest.raises(NoDatabaseError, match="no result store with a Secret"):
-        find_database(monkeypatch, SECRET, endpoint=INSIDE)
+        find_database(SECRET, endpoint=INSIDE)
     with pytest.raises(SettingsError):
-        find_database(monkeypatch, SECRET, endpoint="postgres.platform.svc:5432", secret="s")
+        find_database(SECRET, endpoint="postgres.platform.svc:5432", secret="s")

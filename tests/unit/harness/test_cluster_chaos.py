@@ -315,13 +315,13 @@ def test_the_result_store_is_struck_when_its_table_is_written(seed: int) -> None
 def test_without_a_result_store_of_ours_there_is_no_table_which_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     console = cast("Console", type("C", (), {"say": lambda _, text: said.append(text)})())
-    deployed = cast("Access", type("D", (), {"platform": "told", "kubeconfig": "k", "context": None}))
+    deployed = cast("Access", type("D", (), {"platform": "told"}))
     monkeypatch.setattr("tests.harness.campaigns.cluster.PodDatabase.of", lambda *found: found)
     assert table_of(deployed, Platform({}, None), console) is None
     assert "faults of the result store" in said.pop()
     table = table_of(deployed, platform(None), console)
     assert table is not None
-    assert cast("Any", table.database)[1:] == ("told", "k", None)
+    assert cast("Any", table.database)[1:] == ("told",)
     assert not said
 
 

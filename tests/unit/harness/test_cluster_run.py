@@ -9,9 +9,11 @@ from typing import Any, Self, cast
 
 import pytest
 
+from infra.cluster.platform import assume_platform
 from infra.console import Console
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
+from tests.harness.adapters.pod_login import PodLogin
 from tests.harness.campaigns.acceptance import programme_of
 from tests.harness.campaigns.suites import SUITES, suite_named
 from tests.harness.controls.names import EVERY, QUICK
@@ -33,8 +35,8 @@ class FakeStack:
 
     run = "r-7"
 
-    def __init__(self, *_: Any) -> None:
-        pass
+    def __init__(self, *_: Any, login: PodLogin) -> None:
+        assert login == PodLogin(), "the stack takes plain connections"
 
     def tidy(self) -> None:
         FakeActs.done.append("tidy")
@@ -94,7 +96,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
     monkeypatch.setattr(cluster_run, "ClusterActs", FakeActs)
 
     class Deployed:
-        kubeconfig, context = tmp_path, None
+        kubeconfig, context, platform = tmp_path, None, assume_platform()
 
         def endpoints(self) -> Endpoints:
             return Endpoints("k:1", "http://m:1", "a", "b", "bucket")

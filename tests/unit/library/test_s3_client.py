@@ -207,8 +207,24 @@ def test_a_store_with_a_certificate_of_its_own_is_believed_where_that_is_named(
     if trusted:
         store.check("x/head.json")
         return
-    with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
-        store.check("x/head.json")
+    for ask in (lambda: store.check("x/head.json"), lambda: list(store.names("x/"))):
+        with pytest.raises(
+            AccessError, match=r"certificate of the object store is refused: self.signed.*AWS_CA_BUNDLE"
+        ):
+            ask()
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_store_without_tls_is_named_by_that(listed: bool, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_keys(monkeypatch)
+    store = serve(server, "https")
+    with pytest.raises(AccessError, match="the object store does not speak TLS"):
+        list(store.names("x/")) if listed else store.check("x/head.json")
+
+
+def test_a_handshake_that_ends_with_the_server_is_no_refusal() -> None:
+    for error in (ssl.SSLEOFError(8, "UNEXPECTED_EOF_WHILE_READING"), ssl.SSLError(1, "TLSV1_ALERT_INTERNAL_ERROR")):
+        assert s3_client.not_believed(urllib3.exceptions.SSLError(error), "https://s3") is None
 
 
 def test_certificates_that_cannot_be_read_are_refused_before_anything_is_asked(

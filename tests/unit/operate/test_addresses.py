@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,26 @@ from typing import Any
 import pytest
 from rich.console import Console as Screen
 
+from infra.certificates import make_authority, sign
 from infra.cluster.api import ApiError, ClusterError
 from infra.embedded.ports import free_ports
 from infra.operate import addresses, probes
 from infra.operate.addresses import show_addresses
 from infra.operate.facts import gather
 from infra.operate.forward import Forward, hold
-from tests.unit.operate.cluster import PASSWORD, PIPELINES, PLATFORM, Cluster, access, container, platform, pod, spark
+from tests.unit.operate.cluster import (
+    OUTPUT,
+    PASSWORD,
+    PIPELINES,
+    PLATFORM,
+    Cluster,
+    access,
+    container,
+    platform,
+    pod,
+    secret,
+    spark,
+)
 
 AT = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 UI = f"/api/v1/namespaces/{PIPELINES}/pods/user-counts-driver:4040/proxy/api/v1/applications"
@@ -121,14 +135,16 @@ def test_stores_that_were_brought_along_are_asked_where_they_are() -> None:
 
 
 @contextmanager
-def _server(answer: Callable[[bytes], bytes]) -> Iterator[str]:
-    """A server for one connection: host:port."""
+def _server(answer: Callable[[bytes], bytes], shown: ssl.SSLContext | None = None) -> Iterator[str]:
+    """A server for one connection, with TLS where it shows a certificate: host:port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
             connection, _ = listening.accept()
-            with connection:
-                connection.sendall(answer(connection.recv(4096)))
+            # Whoever does not believe it is gone before it says a word.
+            with connection, suppress(ssl.SSLError, ConnectionError):
+                told = connection if shown is None else shown.wrap_socket(connection, server_side=True)
+                told.sendall(answer(told.recv(4096)))
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -221,3 +237,39 @@ def test_a_way_in_that_ends_is_an_error_with_kubectls_words(tmp_path: Path) -> N
         forward = Forward("n", "pod/x", 4040, free_ports(1)[0])
         hold({"Spark UI": forward}, _kubectl(tmp_path, "0.3"), {}, Screen(file=io.StringIO()))
     assert "port-forward pod/x" in str(caught.value)
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_a_server_with_a_certificate_is_asked_by_whom_it_is_believed(tmp_path: Path, theirs: bool) -> None:
+    authority = make_authority("a platform")
+    own = sign(authority, "server", ["127.0.0.1"])
+    for name, text in (("crt", own.certificate), ("key", own.key)):
+        (tmp_path / name).write_text(text)
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    whom = authority if theirs else make_authority("another platform")
+    believed = ssl.create_default_context(cadata=whom.certificate)
+    with _server(_broker, shown) as address:
+        why = probes.kafka(address, believed)
+    assert why is None if theirs else "CERTIFICATE_VERIFY_FAILED" in str(why)
+    with _server(lambda _: b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", shown) as address:
+        why = probes.http(f"https://{address}/", believed)
+    assert why is None if theirs else "CERTIFICATE_VERIFY_FAILED" in str(why)
+
+
+def test_of_a_secured_stack_addresses_say_so_and_probes_believe_its_authority(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, told = _ready(), OUTPUT["object_store"]
+    cluster.put_secret(secret("tls", PLATFORM, **{"ca.crt": make_authority("a platform").certificate}))
+    kafka = {**OUTPUT["kafka"], "certificates": "tls", "secret": "platform-campaigns-kafka"}
+    store = {**told, "external_endpoint": "https://127.0.0.1:12000", "external_console": None, "certificates": "tls"}
+    asked: dict[str, Any] = {}
+    for name in ("http", "kafka"):
+        monkeypatch.setattr(probes, name, lambda at, believed=None: asked.setdefault(at, believed) and None)
+    monkeypatch.setattr(probes, "postgres", lambda _: None)
+    out = io.StringIO()
+    assert show_addresses(access(cluster, kafka=kafka, object_store=store), Screen(file=out, width=200)) == 0
+    assert isinstance(asked["https://127.0.0.1:12000"], ssl.SSLContext)
+    assert isinstance(asked["127.0.0.1:12092"], ssl.SSLContext)
+    assert asked["http://127.0.0.1:12080"] is None, "the history server shows none"
+    assert "https://127.0.0.1:9001" in out.getvalue(), "a port that is forwarded"
+    assert f"login: Secret {PIPELINES}/platform-campaigns-kafka" in out.getvalue()

@@ -40,6 +40,8 @@ KINDS: Final = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
+    # The client's word for it.
+    "cluster": ResourceType.BROKER,
 }
 
 
@@ -47,16 +49,17 @@ class Right(BaseModel):
     """What a user may do with names.
 
     Attributes:
-        name: of one topic, group or transactional id; with `prefixed` of all that begin with it.
+        name: of one topic, group or transactional id; with `prefixed` of all that begin with it; `*` of all. The
+            cluster's is `kafka-cluster`.
 
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["topic", "group", "transactional_id"]
+    kind: Literal["topic", "group", "transactional_id", "cluster"]
     name: str
     prefixed: bool = False
-    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS"], ...]
+    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALL"], ...]
 
     def bindings(self, user: str) -> Iterable[AclBinding]:
         """Yield one for each operation."""

@@ -28,6 +28,7 @@ from effectively_once.store.s3_client import (
     SECRET_KEY,
     client,
     connections,
+    not_believed,
     provider,
     region,
     without_query,
@@ -156,6 +157,8 @@ def _patiently(work: Callable[[], None], endpoint: str, deadline_s: float) -> No
                     f"the object store refuses: {said}", endpoint, f"Check {ACCESS_KEY} and {SECRET_KEY}: the owner's."
                 ) from None
         except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
+            if refused := not_believed(error, endpoint):
+                raise refused from None
             said = without_query(error)[:300]
         if time.monotonic() > until:
             raise UnreachableError(f"users and rights are not given: {said}", endpoint, "Check that the store runs.")

@@ -39,7 +39,7 @@ from effectively_once.ledger.objects import (
     Request,
     Written,
 )
-from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, without_query
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, not_believed, without_query
 
 PATIENCE_S = 30.0
 """A store that restarts is back within some 10 s; three times that before the pipeline gives up."""
@@ -48,6 +48,8 @@ ANSWER_S = 10.0
 """How long one answer is waited for."""
 VALID = timedelta(minutes=10)
 """From its date on a signature is good for so long. S3 also takes one whose date is up to 15 minutes ahead."""
+PLAIN = b"HTTP request to an HTTPS server"
+"""A server of Go's says so in the clear to who speaks no TLS, with status 400."""
 CLOCKS_DIFFER = timedelta(minutes=1)
 """Below this a refusal is not about the date."""
 ABOUT_DATE = (b"RequestTimeTooSkewed", b"Request has expired", b"Request is not valid yet")
@@ -197,8 +199,12 @@ class S3ObjectStore:
             if error.response.status >= 500:
                 raise UnansweredError(f"HTTP {error.response.status}") from error
             raise self._refusal_error(error.response.status, prefix, str(error.code).encode()) from error
-        except (ServerError, InvalidResponseError, urllib3.exceptions.HTTPError) as error:
+        except InvalidResponseError as error:
+            if PLAIN.decode() in str(error):
+                raise self._refusal_error(400, prefix, PLAIN) from error
             raise UnansweredError(str(error)) from error
+        except (ServerError, urllib3.exceptions.HTTPError) as error:
+            raise not_believed(error, self.address.endpoint) or UnansweredError(str(error)) from error
 
     def _send(self, verb: str, key: str, body: bytes | None, headers: dict[str, str]) -> Any:
         ahead = self._ahead
@@ -223,7 +229,7 @@ class S3ObjectStore:
             url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=VALID, request_date=date)
             return self._http.request(verb, url, body=body, headers=headers)
         except urllib3.exceptions.HTTPError as error:
-            raise UnansweredError(without_query(error)) from error
+            raise not_believed(error, self.address.endpoint) or UnansweredError(without_query(error)) from error
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         if isinstance(error, FullError):
@@ -242,6 +248,10 @@ class S3ObjectStore:
         where = f"{self.address.endpoint}/{self.address.bucket}/{key}"
         if b"NoSuchBucket" in data:
             return AccessError("the bucket does not exist", where, "Create it, or correct the name in the settings.")
+        if PLAIN in data:
+            return AccessError(
+                "the object store speaks TLS, and is asked without", where, "Write https:// before its address."
+            )
         if b"InvalidAccessKeyId" in data or b"SignatureDoesNotMatch" in data:
             return AccessError(
                 "the object store refuses the credentials", where, f"Correct {ACCESS_KEY} and {SECRET_KEY}."

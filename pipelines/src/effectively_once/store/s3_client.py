@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree.ElementTree import ParseError
@@ -89,6 +90,30 @@ def provider(http: urllib3.PoolManager) -> Provider:
 def without_query(error: Exception) -> str:
     """What a client says, without a query of an address: there signatures and tokens are."""
     return re.sub(r"\?\S*", "?…", str(error))
+
+
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+"""What OpenSSL says where an answer is no TLS; which one depends on its version and on the first bytes."""
+
+
+def not_believed(error: Exception, endpoint: str) -> AccessError | None:
+    """Return the error that asking again does not help against: what is there is not known, or speaks no TLS.
+
+    None for every other one, such as a handshake that ended with the server.
+    """
+    why = error.args[0] if isinstance(error, urllib3.exceptions.SSLError) and error.args else None
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return AccessError(
+            f"the certificate of the object store is refused: {why.verify_message}",
+            endpoint,
+            f"Check that {CERTIFICATES} names the store's authority, and that the certificate is for this host; "
+            "nothing was lost.",
+        )
+    if isinstance(why, ssl.SSLError) and any(one in str(why) for one in _NO_TLS):
+        return AccessError(
+            "the object store does not speak TLS", endpoint, "Write http://, or turn TLS on there; nothing was lost."
+        )
+    return None
 
 
 _PASSING = re.compile(r"HTTP status code (429|5\d\d)$")

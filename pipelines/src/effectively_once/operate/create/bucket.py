@@ -12,7 +12,7 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 from effectively_once.errors import AccessError
 from effectively_once.operate.create.wait import REQUEST_TIMEOUT_S, NotYetError
 from effectively_once.pipeline.settings import PipelineSettings
-from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, without_query
+from effectively_once.store.s3_client import ACCESS_KEY, SECRET_KEY, client, connections, not_believed, without_query
 
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
@@ -36,7 +36,7 @@ def make_bucket(client: Any, bucket: str, folder: str | None = None) -> None:
     except S3Error as error:
         _raise_refusal(error, bucket)
     except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
-        raise NotYetError(without_query(error)[:300]) from error
+        raise not_believed(error, f"bucket {bucket}") or NotYetError(without_query(error)[:300]) from error
 
 
 def _make_unless_made(client: Any, bucket: str) -> None:
