@@ -77,6 +77,9 @@ COPIES_NEEDED = {
 """So many copies of servers there have to be."""
 USUAL_NODES, USUAL_BROKERS, USUAL_ROLES = 2, 1, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)
 """What `make up PROFILE=chaos` gives."""
+MOST_NODES, MOST_ROLES = 3, (*USUAL_ROLES, CONTROLLER)
+MOST_COPIES = {BROKER: 3, CONTROLLER: 3, OBJECT_STORE: 4, OPERATOR: 2}
+"""And `make up PROFILE=ha`, of the servers that it has several of."""
 
 
 def lacking(
