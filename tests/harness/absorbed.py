@@ -59,23 +59,31 @@ def complaint(fault: Fault, events: Iterable[Event]) -> str | None:
 def _not_absorbed(role: str, struck: set[str], readings: Sequence[Event], fault: Fault) -> str | None:
     """Tell why the copies of one role did not absorb it."""
     since, until = fault.since, fault.healed_at or fault.injected_at
-    before = [one for one in readings if one["t"] <= since][-1:]
-    if not before or not struck <= set(before[0]["ready"]):
+    before = next((one for one in reversed(readings) if one["t"] <= since), None)
+    if before is None or not struck <= set(before["ready"]):
         return f"the last reading before it does not count {min(struck)} among the copies of the {role}"
-    copies = before[0]["copies"]
-    if copies < 2 or len(before[0]["ready"]) < copies:
-        return f"{len(before[0]['ready'])} of {copies} copies of the {role} were there when it came, and it takes two"
+    if before["copies"] < 2 or len(before["ready"]) < before["copies"]:
+        there = f"{len(before['ready'])} of {before['copies']} copies of the {role} were there"
+        return f"{there} when it came, and it takes two, and all of them"
+    later = [one for one in readings if one["asked"] > since]
+    if still := struck & set((later or [before])[-1]["ready"]):
+        return f"{min(still)} is in every reading after it: it was not hit"
     during = [one for one in readings if one["t"] > since and one["asked"] <= until]
-    moments = [before[0]["t"], *(one["t"] for one in during), until]
-    if any(later - one > GAP_MS for one, later in pairwise(moments)):
-        return f"the {role} was not asked for {max(b - a for a, b in pairwise(moments)) / 1000:g} s meanwhile"
-    if silent := [one for one in during if one.get("answered") is False]:
-        return f"the {role} did not answer at {silent[0]['t']}: {silent[0].get('says', '')}"
-    seen = [one for one in readings if one["asked"] > since]
-    if any(len(one["ready"]) < copies - 1 for one in during if one["asked"] > since):
-        return f"more than one copy of the {role} was away at once"
-    if still := struck & set(seen[-1]["ready"] if seen else before[0]["ready"]):
-        return f"{min(still)} was not gone from any reading: it was not hit"
-    if not any(since < one["asked"] and len(one["ready"]) < copies for one in during):
-        return f"no reading was taken while a copy of the {role} was away"
-    return None
+    return _silent(role, [before["t"], *(one["t"] for one in during), until], during) or _not_alone(role, since, during)
+
+
+def _silent(role: str, moments: Sequence[int], during: Sequence[Event]) -> str | None:
+    """Tell when the service did not answer, or nobody asked it."""
+    gap = max(after - before for before, after in pairwise(moments))
+    if gap > GAP_MS:
+        return f"the {role} was not asked for {gap / 1000:g} s meanwhile"
+    silent = next((one for one in during if one.get("answered") is False), None)
+    return None if silent is None else f"the {role} did not answer at {silent['t']}: {silent.get('says', '')}"
+
+
+def _not_alone(role: str, since: int, during: Sequence[Event]) -> str | None:
+    """Tell that another copy was away too, or that no reading was taken while one was."""
+    away = max((one["copies"] - len(one["ready"]) for one in during if one["asked"] > since), default=0)
+    if away > 1:
+        return f"{away} copies of the {role} were away at once"
+    return None if away == 1 else f"no reading was taken while a copy of the {role} was away"

@@ -1,7 +1,8 @@
 """What a history tells after a fault: the effect that it had, and the epoch with which the pipeline had recovered.
 
 A fault that left no trace shows nothing: an executor that was killed when its work was done, a store that was away
-while nobody asked it. Where other copies answered in the place of one, readings of the service show that. And an epoch that was nearly done when the fault came is no recovery from it.
+while nobody asked it. Where other copies answered in the place of one, readings of the service show that. And an epoch
+that was nearly done when the fault came is no recovery from it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ COPIES_NEEDED = {
     "stores-rollout": {OBJECT_STORE: 4},
     "brokers-rollout": {BROKER: 3},
     "controllers-rollout": {CONTROLLER: 3},
-    **dict.fromkeys(DRAINS, {BROKER: 3, OBJECT_STORE: 4}),
+    **{name: {BROKER: 3, OBJECT_STORE: 4} for name in DRAINS},
 }
 """So many copies of servers there have to be."""
 USUAL_NODES, USUAL_BROKERS, USUAL_ROLES = 2, 1, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)
@@ -87,6 +87,7 @@ def lacking(
     nodes: int,
     roles: Collection[str],
     brokers: int = USUAL_BROKERS,
+    *,
     copies: Mapping[str, int] | None = None,
 ) -> str | None:
     """Why a cluster does not have a sort, None when it has.
@@ -119,7 +120,7 @@ def lacking(
 
 
 def sorts_on(
-    nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS, copies: Mapping[str, int] | None = None
+    nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS, *, copies: Mapping[str, int] | None = None
 ) -> Mapping[str, Strike]:
     """The sorts that a cluster has; for the arguments see `lacking`."""
-    return {name: one for name, one in CLUSTER.items() if lacking(name, nodes, roles, brokers, copies) is None}
+    return {name: one for name, one in CLUSTER.items() if lacking(name, nodes, roles, brokers, copies=copies) is None}

@@ -66,7 +66,7 @@ def on_this_machine(suite: str, seed: int, console: Console) -> Results:
         if Record.read(state_directory().record) is not None:
             nodes = Nodes.here(cluster.reader, console)
             platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
-            count = len(cluster.nodes()) if nodes else 0
+            count = len(cluster.nodes()) if nodes and asked.needed else 0
         asked.refuse(count, {} if platform is None else platform.copies)
         if asked.needed and nodes is not None:
             heal_nodes(cluster, nodes, console.say)

@@ -76,8 +76,8 @@ def strikes_of(
     nodes: int,
     roles: Collection[str],
     brokers: int = USUAL_BROKERS,
-    copies: Mapping[str, int] | None = None,
     *,
+    copies: Mapping[str, int] | None = None,
     unpaced: bool = False,
 ) -> tuple[Strike, ...]:
     """The strikes that FAULTS= names on a cluster; for the arguments see `lacking`.
@@ -95,10 +95,10 @@ def strikes_of(
         NoFaultError: a name is none, or this cluster does not have that sort.
     """
     for name in _names_in(faults):
-        if (why := lacking(name, nodes, roles, brokers, copies)) is not None:
+        if (why := lacking(name, nodes, roles, brokers, copies=copies)) is not None:
             raise NoFaultError(why)
     lags = {name: one for name, one in IN_PODS.items() if unpaced and lacking(name, nodes, roles, brokers) is None}
-    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers, copies), **lags})
+    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers, copies=copies), **lags})
 
 
 def programme_of(
@@ -208,11 +208,12 @@ def run(seed: int, asked: Campaign) -> Results | None:
     # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
     unpaced = asked.rate is not None
     most, named = max(BROKERS_NEEDED.values()), _names_in(asked.faults)
-    strikes_of(asked.faults, seed, MOST_NODES, MOST_ROLES, most, MOST_COPIES, unpaced=unpaced)
+    strikes_of(asked.faults, seed, MOST_NODES, MOST_ROLES, most, copies=MOST_COPIES, unpaced=unpaced)
     # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
     brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in named))
-    there = (MOST_NODES, MOST_ROLES, brokers, MOST_COPIES) if COPIES_NEEDED.keys() & {*named} else None
-    strikes = strikes_of(asked.faults, seed, *(there or (USUAL_NODES, USUAL_ROLES, brokers)), unpaced=unpaced)
+    several = bool(COPIES_NEEDED.keys() & {*named})
+    usual = (MOST_NODES, MOST_ROLES, brokers) if several else (USUAL_NODES, USUAL_ROLES, brokers)
+    strikes = strikes_of(asked.faults, seed, *usual, copies=MOST_COPIES if several else None, unpaced=unpaced)
     conditions, definition, console = asked.conditions, None, default_console()
     if asked.is_defined:
         strikes = without_what_it_lacks(strikes, asked)
@@ -244,8 +245,8 @@ def _play(
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=asked.lengths_in_pods)
     count = len(cluster.nodes()) if nodes else 0
-    there = (count, platform.servers, platform.brokers, platform.copies)
-    strikes = strikes_of(asked.faults, seed, *there, unpaced=asked.rate is not None)
+    there = (count, platform.servers, platform.brokers)
+    strikes = strikes_of(asked.faults, seed, *there, copies=platform.copies, unpaced=asked.rate is not None)
     if definition is not None and file is not None:
         subject, strikes = subject_for(definition, file, without_what_it_lacks(strikes, asked), asked)
     if asks_spark(strikes):
@@ -260,7 +261,7 @@ def _play(
     if nodes:
         heal_nodes(cluster, nodes, console.say)
         heal_cuts(nodes, console.say)
-    if asked.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(sorts_on(*there)))):
+    if asked.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(sorts_on(*there, copies=platform.copies)))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     if definition is None:
         subject = sent_by(seed, asked.records, strikes, conditions)

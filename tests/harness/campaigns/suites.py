@@ -124,7 +124,7 @@ class Suite:
             NoFaultError: it lacks something; the message says what, and the way out.
         """
         for name in self.needed:
-            if (why := lacking(name, nodes, copies, copies.get(BROKER, 0), copies)) is not None:
+            if (why := lacking(name, nodes, copies, copies.get(BROKER, 0), copies=copies)) is not None:
                 raise NoFaultError(f"SUITE={self.name}: {why}")
 
 

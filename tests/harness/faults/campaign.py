@@ -263,7 +263,7 @@ class Campaign(threading.Thread):
         told |= {"recovered_s": None if at is None else round((at - injected_at) / 1000, 3), "hit": came is Came.HIT}
         self._history.record("fault", **told)
         self._history.record("phase", phase="recovery")
-        self._report(planned, epoch, victims, told, came, aftermath.effect)
+        self._report(planned, victims, told, came, aftermath.effect)
         return came
 
     def _await_recovery(self, told: Mapping[str, Any]) -> None:
@@ -295,11 +295,10 @@ class Campaign(threading.Thread):
     def _report(
         self,
         planned: PlannedFault,
-        epoch: int,
         victims: list[str],
         told: Mapping[str, Any],
         came: Came,
-        effect: Effect = Effect.NONE,
+        effect: Effect,
     ) -> None:
         named = " and ".join(who.partition("@")[0] for who in victims)
         target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
@@ -319,7 +318,7 @@ class Campaign(threading.Thread):
         outcome += ", absorbed by copies" if hit and effect is Effect.ABSORBED else ""
         outcome = "without effect" if came is Came.WITHOUT_EFFECT else outcome
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"
-        self._say(f"{'✓' if hit else '…'} {done} in epoch {epoch} at {planned.phase}: {outcome}")
+        self._say(f"{'✓' if hit else '…'} {done} in epoch {told['epoch']} at {planned.phase}: {outcome}")
 
     def _alive(self) -> str | None:
         return "the run ends" if self._broken_off.is_set() else self._drivers.alive()

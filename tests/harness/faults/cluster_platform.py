@@ -93,7 +93,9 @@ class Platform:
         """
         namespaces = told.namespaces
         ours = Cluster(kubeconfig, context, namespaces.platform)
-        places = dict.fromkeys((BROKER, CONTROLLER, OBJECT_STORE, *((RESULT_STORE,) if told.result_store else ())), ours)
+        places = dict.fromkeys(
+            (BROKER, CONTROLLER, OBJECT_STORE, *((RESULT_STORE,) if told.result_store else ())), ours
+        )
         if namespaces.operator is not None:
             places[OPERATOR] = Cluster(kubeconfig, context, namespaces.operator)
         servers = {role: ServerPods.of(cluster, role) for role, cluster in places.items()}
