@@ -16,6 +16,7 @@ from tests.harness.faults.cluster_arsenal import ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut_arsenal import heal_cuts
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.lengths import with_lengths
+from tests.harness.mixture import NoFaultError
 from tests.harness.play.cluster_acts import SHARDS
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
 from tests.harness.results import Results
@@ -61,20 +62,30 @@ def on_this_machine(suite: str, seed: int, console: Console) -> Results:
     with Found.alone(f"make acceptance SUITE={suite}", console) as found:
         target, deployed = found.target(), found.deployed
         # On a cluster that `make up` did not make, servers and operator are others' too: executors alone are struck.
-        platform, nodes, count = None, None, 0
+        platform = None
         cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
         if Record.read(state_directory().record) is not None:
             nodes = Nodes.here(cluster.reader, console)
+            if nodes is not None and asked.needed:
+                heal_nodes(cluster, nodes, console.say)
+                heal_cuts(nodes, console.say)
             platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
-            count = len(cluster.nodes()) if nodes and asked.needed else 0
-        asked.refuse(count, {} if platform is None else platform.copies)
-        if asked.needed and nodes is not None:
-            heal_nodes(cluster, nodes, console.say)
-            heal_cuts(nodes, console.say)
+        if asked.needed:
+            _refuse(asked, platform, cluster)
         programme = programme_of(asked, seed, platform)
         return ClusterRun.of(found, target, programme, seed, console).run(
             count_by_kind(one.strike for one in programme.planned)
         )
+
+
+def _refuse(suite: Suite, platform: Platform | None, cluster: Cluster) -> None:
+    """Refuse a cluster that lacks what a suite needs. Raises NoFaultError."""
+    if platform is None:
+        raise NoFaultError(
+            f"SUITE={suite.name} strikes servers and nodes, which is done only on a cluster that `make up` made here: "
+            "`make up PROFILE=ha`"
+        )
+    suite.refuse(len(cluster.nodes()) if platform.nodes is not None else 0, platform.copies)
 
 
 def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> Programme:

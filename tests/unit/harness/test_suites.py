@@ -151,6 +151,18 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     assert "3 executor-kill" in str(given[1])
 
 
+def test_ha_is_refused_before_anything_is_touched_on_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed = type("D", (), {"__getattr__": lambda *_: None})()
+    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
+    where = "tests.harness.campaigns.acceptance."
+    monkeypatch.setattr(f"{where}Found.here", lambda _: found)
+    monkeypatch.setattr(f"{where}Record.read", lambda _: None)
+    monkeypatch.setattr(f"{where}Cluster", lambda *_: None)
+    monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: pytest.fail("ran"))
+    with pytest.raises(NoFaultError, match="SUITE=ha strikes servers and nodes"):
+        on_this_machine("ha", 7, cast("Console", None))
+
+
 @pytest.mark.parametrize("name", ["jobs", "", "SMOKE"])
 def test_other_suites_are_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(NoSuiteError, match="smoke, all"):
