@@ -25,7 +25,7 @@ _SERVERS = ("broker", "object store", "result store")
 _WITH_DRIVER = ("operator at submission", "operator, then driver", "driver, then operator")
 _OUTSIDE = ("operator", "controller", "kubelet", "API server", "DNS")
 _STANDING = ("stall", "sigstop", "sigstop_beyond_time_out", "cut")
-_API_SERVER, _DRIVER_AND_BROKER = "API server", "driver and broker"
+_API_SERVER, _DRIVER_AND_BROKER, _NODES = "API server", "driver and broker", "node and another node"
 _CUT_OFF = ("driver and executor", "executor and executor")
 
 BY_KIND: Mapping[str, tuple[Effect, ...]] = {
@@ -81,7 +81,8 @@ def effects_of(kind: str, target: str) -> tuple[Effect, ...]:
     if kind == "cut":
         # What the API server is asked can wait, and a driver asks the broker between two epochs: the one that runs need
         # not show it, and the cut's own evidence is what was dropped.
-        met = _API_SERVER in target or target == _DRIVER_AND_BROKER
+        # Neither need one between nodes, where copies on the third answer.
+        met = _API_SERVER in target or target in (_DRIVER_AND_BROKER, _NODES)
         return (Effect.MET,) if met else (REDONE, SUCCEEDED, HELD)
     shown = BY_TARGET.get(target, ())
     of_pipeline = target in OF_PIPELINE and kind in _STANDING

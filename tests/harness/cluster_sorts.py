@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
-from tests.harness.cut_sorts import CLUSTER_CUTS, OF_NODES, ROLE_OF_CUT
+from tests.harness.cut_sorts import CLUSTER_CUTS, NODES_CUT, OF_NODES, ROLE_OF_CUT
 from tests.harness.lag_sorts import LEADERS_AWAY
 from tests.harness.platform_sorts import (
     BROKER,
@@ -44,12 +44,12 @@ PIPELINE = {
 ZOMBIES = {"zombie": Strike(ZOMBIE, DRIVER)}
 """Only where another node can take the driver in, and the nodes can be reached as machines."""
 STALLED_ROLES = {**STALLED_SERVERS, **STALLED_RESULT_STORES, **STALLED_OPERATORS}
-CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CLUSTER_CUTS, **SERVER_DISKS}
+CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CLUSTER_CUTS, **NODES_CUT, **SERVER_DISKS}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
 NODES_NEEDED = {
     **dict.fromkeys((*MACHINES, *CLUSTER_CUTS, *SERVER_DISKS), 1),
     **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS, *OF_NODES), 2),
-    **dict.fromkeys(DRAINS, 3),
+    **dict.fromkeys((*DRAINS, *NODES_CUT), 3),
 }
 """So many nodes have to be reached as machines."""
 ROLE_NEEDED = {
@@ -72,7 +72,7 @@ COPIES_NEEDED = {
     "stores-rollout": {OBJECT_STORE: 4},
     "brokers-rollout": {BROKER: 3},
     "controllers-rollout": {CONTROLLER: 3},
-    **{name: {BROKER: 3, OBJECT_STORE: 4} for name in DRAINS},
+    **{name: {BROKER: 3, OBJECT_STORE: 4} for name in (*DRAINS, *NODES_CUT)},
 }
 """So many copies of servers there have to be."""
 USUAL_NODES, USUAL_BROKERS, USUAL_ROLES = 2, 1, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)

@@ -173,7 +173,7 @@ class Cluster:
             # 404, 409: this pod is gone, and another one may have its name. 429: its budget.
             if error.status not in (404, 409, 429):
                 raise
-            return error.status != 429
+            return bool(error.status != 429)
         return True
 
     def claim(self, name: str) -> Object | None:

@@ -50,6 +50,7 @@ HA_SORTS = (
     "store-disk-lost",
     "node-drain",
     "node-restart",
+    "nodes-cut",
     "broker-kill",
     "store-kill",
     "operator-kill",

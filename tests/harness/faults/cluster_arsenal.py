@@ -111,6 +111,7 @@ class ClusterArsenal(DrawingArsenal):
                 drawn=self._drawn_cuts,
                 numbers=self._numbers,
                 healing=healing,
+                whole=self.platform.whole(self.leaders),
             )
         makers |= self._of_lags()
         platform = self.platform.makers(drivers, watch, healing, self.leaders, self.run)

@@ -10,10 +10,11 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra.cluster.api import ClusterError
-from tests.harness.adapters.cluster import Cluster, Object
+from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.nodes import ENDED, Nodes
 from tests.harness.adapters.pod_log import DRIVER
+from tests.harness.adapters.rendering import Object
 from tests.harness.adapters.server_pods import ServerPod, server_pod
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tenancy import OURS

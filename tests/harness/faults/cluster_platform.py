@@ -28,7 +28,7 @@ from tests.harness.faults.cluster_server import LEAST_GRACE_S, NO_GRACE_S, Ended
 from tests.harness.faults.cluster_stop import StoppedServerPod
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
-from tests.harness.faults.whole import whole_servers
+from tests.harness.faults.whole import Whole, whole_servers
 from tests.harness.platform_sorts import (
     API_SERVER,
     AT_SUBMISSION,
@@ -170,11 +170,15 @@ class Platform:
         makers[OUT_OF_MEMORY, EXECUTOR] = partial(StarvedExecutor, drivers, ended=healing.ended)
         return makers
 
+    def whole(self, leaders: Leaders | None) -> dict[str, Whole]:
+        """When each server of several copies is whole, by role; `leaders` tells which copies of partitions are not."""
+        several = {role: one for role, one in self.servers.items() if role in WORKLOADS and one and one.count > 1}
+        return whole_servers(several, leaders)
+
     def _of_copies(self, drivers: SupervisedPods, run: str, leaders: Leaders | None, healing: Healing) -> Makers:
         """Faults of servers that have several copies, each of which is whole before and after."""
-        makers, owed = Makers(), {"healing": healing}
-        several = {role: one for role, one in self.servers.items() if role in WORKLOADS and one.count > 1}
-        whole = whole_servers(several, leaders)
+        makers, owed = Makers(), dict[str, Any](healing=healing)
+        whole = self.whole(leaders)
         for role, one in whole.items():
             makers[ROLLOUT, role] = partial(RolledServer, one, **owed)
         for role in (BROKER, OBJECT_STORE):

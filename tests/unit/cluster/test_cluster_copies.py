@@ -77,7 +77,8 @@ class World:
     """A server of three copies, and what is behind of them."""
 
     def __init__(self) -> None:
-        self.platform, self.behind = Copied(), None
+        self.platform = Copied()
+        self.behind: str | None = None
         self.said: list[str] = []
         self.healing = Healing(self.said.append)
         pods = ServerPods(cast("Cluster", self.platform), BROKER, "", "java", 3)
@@ -172,7 +173,7 @@ def test_a_drain_asks_until_budgets_let_go_and_opens_the_node_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.harness.faults.cluster_drain.choose", lambda _: "n1")
-    world.whole.server.cluster.pods = lambda _: [  # type: ignore[method-assign]
+    world.whole.server.cluster.pods = lambda _: [  # type: ignore[method-assign,assignment]
         one for one in world.platform.there if one["metadata"]["name"] != "kube-proxy"
     ]
     fault = draining(world)

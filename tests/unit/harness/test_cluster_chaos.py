@@ -43,7 +43,7 @@ from tests.harness.cluster_sorts import (
 )
 from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.names import EVERY
-from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT, OF_NODES
+from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT, NODES_CUT, OF_NODES
 from tests.harness.faults.campaign import SAID
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
@@ -190,6 +190,8 @@ def test_cuts_are_those_that_nodes_and_servers_allow() -> None:
     assert set(strikes_of("cuts", 7, 2, EVERY_ROLE)) == set(CLUSTER_CUTS.values())
     without_kubelet = {one for name, one in CLUSTER_CUTS.items() if name not in OF_NODES}
     assert set(strikes_of("cuts", 7, 1, EVERY_ROLE)) == without_kubelet
+    most = strikes_of("cuts", 7, *MOST, copies=MOST_COPIES)
+    assert set(most) == {*CLUSTER_CUTS.values(), *NODES_CUT.values()}
     of_pipeline = {"executor-executor-cut", "driver-executor-cut", "driver-api-cut"}
     assert set(strikes_of("cuts", 7, 1, ())) == {CLUSTER[name] for name in of_pipeline}
     with pytest.raises(NoFaultError, match="there is no fault 'cuts'"):

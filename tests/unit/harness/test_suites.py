@@ -205,7 +205,7 @@ def test_ha_strikes_all_it_says_and_has_records_while_a_copy_is_away(seed: int) 
     assert (made.claim, made.services is not None, made.arsenal is not None) == (CLAIM_COPIES, True, True)
     of_copies = sum(one.strike.kind in (ROLLOUT, DISK_LOST, NODE_DRAIN) for one in made.planned)
     assert of_copies == 7
-    assert ha.minutes([one.strike for one in made.planned]) == 2 * (5 * of_copies + 6 + 2)
+    assert ha.minutes([one.strike for one in made.planned]) == 2 * (5 * of_copies + 4 + 6 + 2)
 
 
 def test_plans_differ_by_seed() -> None:
