@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import AddressValueError, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ MARKED = re.compile(rf"{MARK}-([a-z0-9-]+)-\d+ \*/")
 INPUT, OUTPUT, FORWARD = "INPUT", "OUTPUT", "FORWARD"
 SIDES = {INPUT: ("-s",), OUTPUT: ("-d",), FORWARD: ("-s", "-d")}
 """How rules of a chain match a peer. Within a node FORWARD has what its pods send and get."""
+LEAST_PREFIX = 16
+"""Of a range: the pods of a whole cluster of kind, of which a node has a part."""
 OF_NODE = 0
 OWN = "readlink /proc/self/ns/net"
 # The processes of a node are searched for one in the namespace: the one that led there may have ended, and the rules
@@ -86,8 +88,9 @@ class Address:
     port: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address. Raises ValueError."""
-        IPv4Network(self.ip)
+        """Refuse what is no address, and no range of a node's pods. Raises ValueError."""
+        if IPv4Network(self.ip).prefixlen < LEAST_PREFIX:
+            raise AddressValueError(f"{self.ip} is more than the pods of a node: no rule is made for it")
 
     def words(self, side: str) -> str:
         """As a rule matches packets from there (`-s`), or to there (`-d`)."""
