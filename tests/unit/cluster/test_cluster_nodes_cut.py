@@ -108,7 +108,6 @@ def test_without_two_workers_or_a_network_of_its_own_nothing_is_cut(
     with pytest.raises(NoProcessError, match="no two worker nodes"):
         cut(world, Behind(), {"one": 2}).strike({})
 
-
     def refuse(*_: object) -> None:
         raise EngineError("refused")
 
