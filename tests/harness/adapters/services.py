@@ -19,7 +19,6 @@ from tests.harness.absorbed import ANSWER_S, SERVICE
 from tests.harness.adapters.disk_probes import BrokerProbe, Probe, StoreProbe
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.history import History
-from tests.harness.platform_sorts import BROKER, CONTROLLER, OBJECT_STORE, OPERATOR
 
 EVERY_S, AGAIN_S = 1.0, 0.2
 PLACE = "service-probe"
@@ -106,15 +105,11 @@ class Services:
                 copies.probe.forget()
 
 
-def services_of(servers: Mapping[str, ServerPods], endpoints: Endpoints) -> Services | None:
-    """Readings of the servers that have several copies; None where none has."""
-    probes: dict[str, Probe | None] = {
-        BROKER: BrokerProbe(endpoints.kafka_bootstrap, PLACE, copies=True, patience_s=ANSWER_S / 2),
-        OBJECT_STORE: StoreProbe(endpoints, PLACE, patience_s=ANSWER_S / 4),
-    }
-    several = {
-        role: Copies(servers[role], probes.get(role))
-        for role in (BROKER, CONTROLLER, OBJECT_STORE, OPERATOR)
-        if role in servers and servers[role].count > 1
-    }
-    return Services(several) if several else None
+def broker_probe(endpoints: Endpoints) -> Probe:
+    """Writes to every broker, in a topic of as many copies as the pipeline's."""
+    return BrokerProbe(endpoints.kafka_bootstrap, PLACE, copies=True, patience_s=ANSWER_S / 2)
+
+
+def store_probe(endpoints: Endpoints) -> Probe:
+    """Puts an object."""
+    return StoreProbe(endpoints, PLACE, patience_s=ANSWER_S / 4)

@@ -8,7 +8,6 @@ from infra.console import Console
 from tests.harness import cut_sorts, stall_sorts
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
-from tests.harness.adapters.services import services_of
 from tests.harness.campaigns.strikes import at_their_steps, count_by_kind
 from tests.harness.campaigns.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
 from tests.harness.controls.names import EVERY, QUICK
@@ -121,7 +120,7 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
             seed=seed,
             say=stack.console.say,
         ),
-        services=None if beyond is None else lambda stack: services_of(beyond.servers, stack.endpoints),
+        services=None if beyond is None else lambda stack: beyond.services(stack.endpoints),
     )
 
 

@@ -19,7 +19,6 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.adapters.rendering import lay_over
-from tests.harness.adapters.services import services_of
 from tests.harness.campaigns.defined import definition_of, file_of, subject_for, without_what_it_lacks
 from tests.harness.campaigns.needed import find_needed
 from tests.harness.campaigns.options import FAULTS, Campaign
@@ -165,7 +164,7 @@ def programme_of(
         partitions=PARTITIONS,
         changes=changes,
         definition=definition,
-        services=lambda stack: services_of(platform.servers, stack.endpoints),
+        services=lambda stack: platform.services(stack.endpoints),
     )
 
 

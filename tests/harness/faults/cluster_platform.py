@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from infra.cluster import platform
+from infra.embedded.stack import Endpoints
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import WORKLOADS, Pick, ServerPods
+from tests.harness.adapters.services import Copies, Services, broker_probe, store_probe
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_control import API_OUTAGE_S, DNS_OUTAGE_S, StoppedControl
 from tests.harness.faults.cluster_disk_lost import LostDisk
@@ -169,6 +171,16 @@ class Platform:
         makers |= self._of_copies(drivers, run, leaders, healing)
         makers[OUT_OF_MEMORY, EXECUTOR] = partial(StarvedExecutor, drivers, ended=healing.ended)
         return makers
+
+    def services(self, endpoints: Endpoints) -> Services | None:
+        """Readings of the servers that have several copies; None where none has."""
+        probes = {BROKER: broker_probe, OBJECT_STORE: store_probe}
+        several = {
+            role: Copies(one, probes[role](endpoints) if role in probes else None)
+            for role, one in self.servers.items()
+            if role in WORKLOADS and one and one.count > 1
+        }
+        return Services(several) if several else None
 
     def whole(self, leaders: Leaders | None) -> dict[str, Whole]:
         """When each server of several copies is whole, by role; `leaders` tells which copies of partitions are not."""

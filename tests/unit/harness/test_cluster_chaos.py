@@ -22,7 +22,6 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.adapters.rendering import lay_over
 from tests.harness.adapters.server_pods import ServerPods
-from tests.harness.adapters.services import services_of
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.campaigns import chaos
 from tests.harness.campaigns import cluster as campaign
@@ -240,8 +239,8 @@ def test_a_server_of_one_copy_has_no_fault_of_copies_and_nobody_reads_it() -> No
     made = single.makers(cast("SupervisedPods", type("D", (), {"cluster": None})), cast("Watch", NONE), owed)
     assert not {kind for kind, _ in made} & {ROLLOUT, DISK_LOST, NODE_DRAIN}
     endpoints = cast("Endpoints", type("E", (), {"kafka_bootstrap": "b:1", "s3_endpoint": "http://s:1", **KEYS}))
-    assert services_of(single.servers, endpoints) is None
-    assert services_of(platform(None).servers, endpoints) is not None
+    assert single.services(endpoints) is None
+    assert platform(None).services(endpoints) is not None
 
 
 @pytest.mark.parametrize("name", LEADERS)
