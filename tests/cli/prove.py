@@ -53,7 +53,10 @@ _experiment("reconcile", "Two streams under the same kills against a batch run; 
 @app.command()
 def acceptance(
     suite: Annotated[
-        str, typer.Option(help="smoke (5 kills), all, jobs: the further jobs, or alerts: each raised by its fault.")
+        str,
+        typer.Option(
+            help="smoke (5 kills), all, ha (copies of servers), jobs (the further jobs), or alerts (each by its fault)."
+        ),
     ] = "all",
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
     job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,

@@ -16,6 +16,7 @@ from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.services import Services
 from tests.harness.adapters.topics import Topics
 from tests.harness.collector import USER_COUNTS, Collector, Outputs
 from tests.harness.epilogue import Epilogue
@@ -63,6 +64,7 @@ class Act:
             caught up with more slowly then.
         partitions: of the input topic.
         outputs: what the pipeline writes to.
+        services: reads servers of several copies all along; None: there are none, or nobody reads them.
     """
 
     def __init__(
@@ -84,11 +86,12 @@ class Act:
         early: bool = False,
         partitions: int = PARTITIONS,
         outputs: Outputs = USER_COUNTS,
+        services: Services | None = None,
     ) -> None:
         self.directory, self.history, self.stack, self.subject = directory, history, stack, subject
         self.faults, self.console, self.stop = faults, console, stop
         self.open_transactions, self.beside, self.early = open_transactions, beside, early
-        self.partitions, self.outputs = partitions, outputs
+        self.partitions, self.outputs, self.services = partitions, outputs, services
         self.settings, self.drivers, self.watch = settings, drivers, watch
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
         self.topics = Topics(stack.endpoints.kafka_bootstrap, stack.replication)
@@ -101,6 +104,7 @@ class Act:
             history,
             say=console.say,
             replaced_s=stack.patience.replaced_s,
+            readings=() if services is None else services.seen,
         )
         self._sending: threading.Thread | None = None
         self._send_error: BaseException | None = None
@@ -132,6 +136,8 @@ class Act:
         self.topics.create({self.topic: self.partitions, **sinks}, {**compacted, **said})
         self.watch.start()
         self.witness.start()
+        if self.services is not None:
+            self.services.start(self.history)
         self.reader.start()
         try:
             refused = self._play()
@@ -152,6 +158,8 @@ class Act:
             self.drivers.end()
             self.watch.stop()
             self.witness.stop()
+            if self.services is not None:
+                self.services.stop()
 
     def _play(self) -> Exception | None:
         """Play everything up to the epilogue; return what ended it where drivers were refused.

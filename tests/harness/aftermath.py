@@ -1,7 +1,8 @@
 """What a history tells after a fault: the effect that it had, and the epoch with which the pipeline had recovered.
 
 A fault that left no trace shows nothing: an executor that was killed when its work was done, a store that was away
-while nobody asked it. And an epoch that was nearly done when the fault came is no recovery from it.
+while nobody asked it. Where other copies answered in the place of one, readings of the service show that. And an epoch
+that was nearly done when the fault came is no recovery from it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from tests.harness import absorbed
 from tests.harness.processes import OF_PIPELINE, announced_by, names, started_s
 from tests.harness.results import Effect, Fault
 
@@ -21,9 +23,9 @@ REDONE, SUCCEEDED, JOINED, HELD = Effect.REDONE, Effect.SUCCEEDED, Effect.JOINED
 _EXECUTORS = ("executor", "every executor", "executor JVM", "neighbours", "python worker", "task", "stage")
 _SERVERS = ("broker", "object store", "result store")
 _WITH_DRIVER = ("operator at submission", "operator, then driver", "driver, then operator")
-_OUTSIDE = ("operator", "kubelet", "API server", "DNS")
+_OUTSIDE = ("operator", "controller", "kubelet", "API server", "DNS")
 _STANDING = ("stall", "sigstop", "sigstop_beyond_time_out", "cut")
-_API_SERVER, _DRIVER_AND_BROKER = "API server", "driver and broker"
+_API_SERVER, _DRIVER_AND_BROKER, _NODES = "API server", "driver and broker", "node and another node"
 _CUT_OFF = ("driver and executor", "executor and executor")
 
 BY_KIND: Mapping[str, tuple[Effect, ...]] = {
@@ -33,7 +35,8 @@ BY_KIND: Mapping[str, tuple[Effect, ...]] = {
     "task_kill": (REDONE,),
     "stage_cancel": (REDONE,),
     "out_of_memory": (REDONE, JOINED),
-    "node_restart": (REDONE, SUCCEEDED, JOINED),
+    # Of four drives a node of three has two: while it is away nothing is written, and nothing is done again.
+    **dict.fromkeys(("node_restart", "node_drain"), (REDONE, SUCCEEDED, JOINED, HELD)),
     **dict.fromkeys(("error_answers", "late_answers", "lost_answers", "no_room"), (Effect.MET,)),
     "leader_move": (Effect.MET,),
     "clock_step": (Effect.MET,),
@@ -51,7 +54,16 @@ BY_TARGET: Mapping[str, tuple[Effect, ...]] = {
     **dict.fromkeys(_OUTSIDE, (Effect.OUTSIDE,)),
 }
 """Target -> what shows the effect of a blow, of every other kind."""
-BLOWS = ("sigkill", "forgotten_markers", "pod_delete_now", "pod_delete_graceful", "restart", *_STANDING)
+BLOWS = (
+    "sigkill",
+    "forgotten_markers",
+    "pod_delete_now",
+    "pod_delete_graceful",
+    "restart",
+    "rollout",
+    "disk_lost",
+    *_STANDING,
+)
 """Kinds of which the target decides."""
 LEAST_HELD = 0.5
 """So much of the time that somebody was away the epoch has to have stood still: some goes on in any case, at the begin
@@ -69,7 +81,8 @@ def effects_of(kind: str, target: str) -> tuple[Effect, ...]:
     if kind == "cut":
         # What the API server is asked can wait, and a driver asks the broker between two epochs: the one that runs need
         # not show it, and the cut's own evidence is what was dropped.
-        met = _API_SERVER in target or target == _DRIVER_AND_BROKER
+        # Neither need one between nodes, where copies on the third answer.
+        met = _API_SERVER in target or target in (_DRIVER_AND_BROKER, _NODES)
         return (Effect.MET,) if met else (REDONE, SUCCEEDED, HELD)
     shown = BY_TARGET.get(target, ())
     of_pipeline = target in OF_PIPELINE and kind in _STANDING
@@ -101,10 +114,14 @@ class Aftermath:
         self._before = [e for e in told if e["t"] <= self._at]
         self._after = [e for e in told if e["t"] > self._at]
         self._until = until
+        self._readings = [e for e in events if e["event"] == absorbed.SERVICE]
 
     @cached_property
     def effect(self) -> Effect:
-        """What shows that the fault had an effect, the first of its kind's that is found; NONE where nothing does."""
+        """What shows that the fault had an effect, the first of its kind's that is found; NONE where nothing does.
+
+        ABSORBED where nothing does because other copies answered.
+        """
         finds = {
             Effect.MET: lambda: True,
             Effect.OUTSIDE: lambda: True,
@@ -114,7 +131,10 @@ class Aftermath:
             JOINED: self._joined,
         }
         shown = effects_of(self._fault.kind, self._fault.target)
-        return next((effect for effect in shown if finds[effect]()), Effect.NONE)
+        found = next((effect for effect in shown if finds[effect]()), Effect.NONE)
+        if found is Effect.NONE and self._readings and absorbed.complaint(self._fault, self._readings) is None:
+            return Effect.ABSORBED
+        return found
 
     @cached_property
     def recovered_at(self) -> int | None:

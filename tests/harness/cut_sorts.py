@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.harness.platform_sorts import API_SERVER, BROKER, KUBELET, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.platform_sorts import API_SERVER, BROKER, KUBELET, NODE, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DECLARED, DRIVER, EXECUTOR, Strike
 
@@ -64,12 +64,16 @@ IN_PODS = {
 }
 OF_NODES = {"kubelet-api-cut": Between(KUBELET, API_SERVER)}
 """The kubelet, and whatever else of its node is no pod."""
+BETWEEN_NODES = {"nodes-cut": Between(NODE, "another node")}
+"""Two worker nodes, with all that their pods send each other."""
 EMBEDDED_BETWEEN = {"broker-cut": TO_BROKER, "store-cut": TO_STORE, "database-cut": TO_RESULTS}
 BETWEEN: Mapping[str, Between] = {
-    one.target: one for one in (*IN_PODS.values(), *OF_NODES.values(), *EMBEDDED_BETWEEN.values())
+    one.target: one
+    for one in (*IN_PODS.values(), *OF_NODES.values(), *BETWEEN_NODES.values(), *EMBEDDED_BETWEEN.values())
 }
 """By the target of the sort."""
 EMBEDDED_CUTS = {name: one.strike for name, one in EMBEDDED_BETWEEN.items()}
+NODES_CUT = {name: one.strike for name, one in BETWEEN_NODES.items()}
 CLUSTER_CUTS = {name: one.strike for name, one in (IN_PODS | OF_NODES).items()}
 ROLE_OF_CUT = {
     name: one.second if one.second in (BROKER, OBJECT_STORE, RESULT_STORE) else one.first

@@ -14,7 +14,16 @@ from tests.harness.cluster_sorts import CLUSTER, ZOMBIE
 from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, TO_RESULTS, steps_of_cut
 from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.lengths import with_lengths
-from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OUT_OF_MEMORY, RESULT_STORE, SIGSTOP
+from tests.harness.platform_sorts import (
+    BROKER,
+    DISK_LOST,
+    NODE_DRAIN,
+    OBJECT_STORE,
+    OUT_OF_MEMORY,
+    RESULT_STORE,
+    ROLLOUT,
+    SIGSTOP,
+)
 from tests.harness.schedule import (
     DECLARED,
     DRIVER,
@@ -92,7 +101,7 @@ OPEN = "transaction_open"
 TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))
 OPENS: Steps = tuple(one for one in STEPS if one[0] == OPEN)
 ROWS = ("accepted",)
-FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT, SLOW_DISK)
+FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT, SLOW_DISK, ROLLOUT, DISK_LOST, NODE_DRAIN)
 """Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
 

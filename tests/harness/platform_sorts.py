@@ -7,7 +7,9 @@ from tests.harness.schedule import Strike
 
 SIGSTOP, NODE_RESTART, OUT_OF_MEMORY = "sigstop", "node_restart", "out_of_memory"
 LEADER_MOVE = "leader_move"
+ROLLOUT, DISK_LOST, NODE_DRAIN = "rollout", "disk_lost", "node_drain"
 BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR = "broker", "object store", "result store", "operator"
+CONTROLLER = "controller"
 API_SERVER, DNS, NODE, KUBELET = "API server", "DNS", "node", "kubelet"
 OPERATOR_FIRST, DRIVER_FIRST = "operator, then driver", "driver, then operator"
 AT_SUBMISSION = "operator at submission"
@@ -43,7 +45,18 @@ MACHINES = {
 """Only where the nodes can be reached as machines."""
 WORKERS = {"node-restart": Strike(NODE_RESTART, NODE)}
 """Only where one of them is not the control plane."""
+COPIES = {
+    "brokers-rollout": Strike(ROLLOUT, BROKER),
+    "controllers-rollout": Strike(ROLLOUT, CONTROLLER),
+    "stores-rollout": Strike(ROLLOUT, OBJECT_STORE),
+    "operators-rollout": Strike(ROLLOUT, OPERATOR),
+    "broker-disk-lost": Strike(DISK_LOST, BROKER),
+    "store-disk-lost": Strike(DISK_LOST, OBJECT_STORE),
+}
+"""Only where there are several of the server, which the others stand in for."""
+DRAINS = {"node-drain": Strike(NODE_DRAIN, NODE)}
+"""Only where brokers and stores on the other nodes stand in for those of one."""
 MEMORY = {"executor-oom": Strike(OUT_OF_MEMORY)}
 """On every cluster."""
-PLATFORM = {**SERVERS, **LEADERS, **RESULT_STORES, **OPERATORS, **MACHINES, **WORKERS, **MEMORY}
+PLATFORM = {**SERVERS, **LEADERS, **RESULT_STORES, **OPERATORS, **MACHINES, **WORKERS, **COPIES, **DRAINS, **MEMORY}
 """All of them. The outer name is what FAULTS= takes."""

@@ -65,7 +65,8 @@ class Effect(StrEnum):
 
     `REDONE`: work was done again; `SUCCEEDED`: a driver of a newer generation started; `JOINED`: the pod that took the
     place announced its work; `HELD`: the epoch that ran stood still while somebody was away; `MET`: what it hit is
-    counted in its own evidence; `OUTSIDE`: no epoch waits for who was struck, whose end or stop is all there is to see.
+    counted in its own evidence; `OUTSIDE`: no epoch waits for who was struck, whose end or stop is all there is to see;
+    `ABSORBED`: other copies answered all along, as readings of the service show.
     """
 
     REDONE = "work was done again"
@@ -74,6 +75,7 @@ class Effect(StrEnum):
     HELD = "the epoch stood still"
     MET = "what it met is counted"
     OUTSIDE = "outside the pipeline"
+    ABSORBED = "absorbed by copies"
     NONE = "none"
 
 
@@ -95,7 +97,7 @@ class Fault(_Frozen):
     is what was held back meanwhile, by unit and direction (`packets in`). Of a slow disk: `slowed_s` is how long it
     was, `delay_ms` by how much every call took longer, and `latency_ms` how long a write took: the median `before`,
     `during` and `after` it, and the `fastest` meanwhile. Of a partition that lags: `held_s` is how long its
-    records were kept back, `kept` how many.
+    records were kept back, `kept` how many. Of a lost disk: `volumes` are the ones `before` and `after` it.
     """
 
     kind: str
@@ -129,6 +131,7 @@ class Fault(_Frozen):
     latency_ms: dict[str, float] | None = None
     held_s: float | None = None
     kept: int | None = None
+    volumes: dict[str, str] | None = None
     effect: Effect | None = None
     hit: bool = False
 

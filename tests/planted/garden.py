@@ -19,7 +19,7 @@ from infra.toolchain.prepare import CHECKOUT
 BUGS = Path(__file__).parent / "bugs"
 PACKAGE, JOBS = Path("effectively_once"), Path("effectively_once_jobs")
 PIPELINES = CHECKOUT / "pipelines"
-WHOLE = {"infra": Path("infra"), "cli": Path("tests") / "cli"}
+WHOLE = {"infra": Path("infra"), "cli": Path("tests") / "cli", "judge": Path("tests") / "harness"}
 """Folders whose bugs need a copy of the whole checkout, by what an entry calls them."""
 UNIT: Final = "unit"
 SERVERS: Final = "servers"
@@ -39,7 +39,8 @@ class Edit(_Frozen):
     """One replacement in a file of the product; `old` stands in it exactly once.
 
     The file is named from the library's folder on; `jobs/...` is one of the jobs, `jvm/...` one of Java's, `infra/...`
-    one of what builds and deploys (templates of `new-pipeline` among them), `cli/...` one of the commands of `make`.
+    one of what builds and deploys (templates of `new-pipeline` among them), `cli/...` one of the commands of `make`,
+    `judge/...` one of the harness, whose verdict is what is proven by.
     """
 
     file: str

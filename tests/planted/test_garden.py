@@ -98,7 +98,7 @@ def test_bugs_are_picked_by_area_name_and_run() -> None:
     assert [bug.id for bug in pick(GARDEN, ["windows.emitted-again"])] == ["windows.emitted-again"]
     assert pick(GARDEN, []) == GARDEN
     assert {bug.run for bug in pick(GARDEN, [], UNIT)} == {UNIT}
-    with pytest.raises(GardenError, match=r"there is no bug or area katalog; areas are abandon, aggregates, backup"):
+    with pytest.raises(GardenError, match=r"there is no bug or area katalog; areas are abandon, absorbed, aggregates"):
         pick(GARDEN, ["katalog"])
     with pytest.raises(GardenError, match="run of the kind embedded"):
         pick(GARDEN, ["gateway"], "embedded")
@@ -118,6 +118,7 @@ def test_the_wheel_holds_none_of_them() -> None:
         ("a/b.py", "pipelines/src/effectively_once/a/b.py", False),
         ("infra/a/b.py.j2", "infra/a/b.py.j2", True),
         ("cli/demo.py", "tests/cli/demo.py", True),
+        ("judge/absorbed.py", "tests/harness/absorbed.py", True),
     ],
 )
 def test_a_file_is_named_by_the_part_of_the_checkout_that_it_is_in(file: str, path: str, whole: bool) -> None:

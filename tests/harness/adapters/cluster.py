@@ -14,7 +14,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import DynamicClient
 from kubernetes.stream import portforward, stream
 
-from infra.cluster.api import Api
+from infra.cluster.api import Api, ApiError
 from infra.errors import UserError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.rendering import RUN_LABEL, Object
@@ -38,6 +38,7 @@ KINDS = (
 )
 CORDONED_BY = "effectively-once/cordoned-by"
 LEASES = "kube-node-lease"
+RESTARTED_AT = "effectively-once/restarted-at"
 POLL_S = 0.5
 EXEC_S = 15.0
 
@@ -139,6 +140,56 @@ class Cluster:
             body={"spec": {"replicas": replicas}},
             content_type="application/merge-patch+json",
         )
+
+    def restart(self, kind: str, name: str) -> None:
+        """Have the pods of a StatefulSet or Deployment replaced as its strategy says; see `rolled`."""
+        at = datetime.now(UTC).isoformat()
+        self._resource("apps/v1", kind).patch(
+            name=name,
+            namespace=self.namespace,
+            body={"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}},
+            content_type="application/merge-patch+json",
+        )
+
+    def rolled(self, kind: str, name: str) -> bool:
+        """Whether every pod of a StatefulSet or Deployment is of its last template, and ready. Raises ApiError."""
+        return is_rolled(self._set(kind, name))
+
+    def evict(self, pod: Object) -> bool:
+        """Ask for the eviction of that very pod, which its budget may refuse; whether it was granted.
+
+        Raises:
+            ApiException: it was refused for another reason.
+        """
+        metadata = pod["metadata"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+            "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+        }
+        try:
+            self._core.create_namespaced_pod_eviction(metadata["name"], metadata["namespace"], body)
+        except ApiException as error:
+            # 404, 409: this pod is gone, and another one may have its name. 429: its budget.
+            if error.status not in (404, 409, 429):
+                raise
+            return bool(error.status != 429)
+        return True
+
+    def claim(self, name: str) -> Object | None:
+        """A claim of a volume, None when it is not there. Raises ApiError."""
+        try:
+            return self.reader.get(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims/{name}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def delete_claim(self, name: str, uid: str) -> None:
+        """Delete that very claim; its volume goes once no pod has it, as its StorageClass says. Raises ApiException."""
+        body: Any = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=uid))
+        self._core.delete_namespaced_persistent_volume_claim(name, self.namespace, body=body)
 
     def config_map(self, name: str) -> dict[str, str]:
         """The entries of a ConfigMap. Raises ApiError."""
@@ -250,6 +301,17 @@ class Cluster:
 
     def _resource(self, api_version: str, kind: str) -> Any:
         return self._dynamic.resources.get(api_version=api_version, kind=kind)
+
+
+def is_rolled(told: Object) -> bool:
+    """Whether every pod of a StatefulSet or Deployment, as the API tells it, is of its last template, and ready."""
+    wanted, status = int(told["spec"]["replicas"]), told.get("status") or {}
+    if int(status.get("observedGeneration") or 0) < int(told["metadata"]["generation"]):
+        return False
+    # A StatefulSet tells no updated replicas any more once its last revision is its current one.
+    same = status.get("currentRevision") is not None and status["currentRevision"] == status.get("updateRevision")
+    updated = wanted if same else int(status.get("updatedReplicas") or 0)
+    return updated == wanted == int(status.get("replicas") or 0) == int(status.get("readyReplicas") or 0)
 
 
 def ready(node: Object) -> bool:

@@ -24,6 +24,8 @@ PLACE = "slow-disk-probe"
 """A topic, or a bucket."""
 PATIENCE_S = 20.0
 """A probe that takes longer is given up, and tells nothing."""
+COPIES = 3
+"""Of a partition at most, as the pipeline's topics have."""
 OBJECT, BODY = "probe", b"x" * 1024
 
 
@@ -45,11 +47,18 @@ class Connectable(Protocol):
 
 
 class StoreProbe:
-    """Puts an object."""
+    """Puts an object.
 
-    def __init__(self, endpoints: Endpoints) -> None:
+    Args:
+        endpoints: of the store.
+        place: a bucket of its own.
+        patience_s: a write that takes longer is given up.
+    """
+
+    def __init__(self, endpoints: Endpoints, place: str = PLACE, patience_s: float = PATIENCE_S) -> None:
+        self._place = place
         scheme, _, host = endpoints.s3_endpoint.partition("://")
-        http = connections(PATIENCE_S)
+        http = connections(patience_s)
         self._client = Minio(
             host,
             access_key=endpoints.s3_access_key,
@@ -63,27 +72,37 @@ class StoreProbe:
     def __call__(self) -> float:
         """See Probe."""
         if not self._ready:
-            if not self._client.bucket_exists(PLACE):
-                self._client.make_bucket(PLACE)
+            if not self._client.bucket_exists(self._place):
+                self._client.make_bucket(self._place)
             self._ready = True
         began = time.monotonic()
-        self._client.put_object(PLACE, OBJECT, io.BytesIO(BODY), len(BODY))
+        self._client.put_object(self._place, OBJECT, io.BytesIO(BODY), len(BODY))
         return time.monotonic() - began
 
     def forget(self) -> None:
         """See Probe."""
-        if self._client.bucket_exists(PLACE):
-            self._client.remove_object(PLACE, OBJECT)
+        if self._client.bucket_exists(self._place):
+            self._client.remove_object(self._place, OBJECT)
             # A run beside this one writes there too.
             with suppress(S3Error):
-                self._client.remove_bucket(PLACE)
+                self._client.remove_bucket(self._place)
         self._ready = False
 
 
 class BrokerProbe:
-    """Produces a record to each broker, and waits until all are acknowledged: any of them may be the slow one."""
+    """Produces a record to each broker, and waits until all are acknowledged: any of them may be the slow one.
 
-    def __init__(self, bootstrap: str) -> None:
+    Args:
+        bootstrap: `host:port,...` of the brokers.
+        place: a topic of its own.
+        copies: whether its partitions have as many copies as there are brokers, up to three; else one broker each.
+        patience_s: a write that takes longer is given up.
+    """
+
+    def __init__(
+        self, bootstrap: str, place: str = PLACE, *, copies: bool = False, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._place, self._copies, self._patience_s = place, copies, patience_s
         self._client: dict[str, Any] = {
             **client_config(bootstrap),
             "reconnect.backoff.max.ms": 200,
@@ -97,8 +116,8 @@ class BrokerProbe:
         errors: list[Any] = []
         began = time.monotonic()
         for partition in range(self._partitions):
-            producer.produce(PLACE, BODY, partition=partition, on_delivery=lambda error, _: errors.append(error))
-        producer.flush(2 * PATIENCE_S)
+            producer.produce(self._place, BODY, partition=partition, on_delivery=lambda error, _: errors.append(error))
+        producer.flush(2 * self._patience_s)
         took = time.monotonic() - began
         if errors != [None] * self._partitions:
             raise TimeoutError(f"the broker did not acknowledge a record within {took:.1f} s: {errors}")
@@ -109,22 +128,25 @@ class BrokerProbe:
         self._producer = None
         admin, there = self._connect()
         if there:
-            admin.delete_topics([PLACE])[PLACE].result(PATIENCE_S)
+            admin.delete_topics([self._place])[self._place].result(self._patience_s)
 
     def _connect(self) -> tuple[AdminClient, int]:
         """Somebody to ask, and how many partitions the topic has."""
         admin = AdminClient(self._client)
-        found = admin.list_topics(timeout=PATIENCE_S).topics.get(PLACE)
+        found = admin.list_topics(timeout=self._patience_s).topics.get(self._place)
         return admin, len(found.partitions) if found else 0
 
     def _make_producer(self) -> Producer:
         admin, there = self._connect()
         if not there:
             # New partitions are spread over the brokers, one each.
-            there = len(admin.list_topics(timeout=PATIENCE_S).brokers)
-            admin.create_topics([NewTopic(PLACE, there, 1)])[PLACE].result(PATIENCE_S)
+            there = len(admin.list_topics(timeout=self._patience_s).brokers)
+            copies = min(there, COPIES) if self._copies else 1
+            topic = NewTopic(self._place, there, copies, config={"min.insync.replicas": str(max(1, copies - 1))})
+            admin.create_topics([topic])[self._place].result(self._patience_s)
         self._partitions = there
-        return Producer({**self._client, "acks": "all", "linger.ms": 0, "message.timeout.ms": int(1000 * PATIENCE_S)})
+        timeout_ms = int(1000 * self._patience_s)
+        return Producer({**self._client, "acks": "all", "linger.ms": 0, "message.timeout.ms": timeout_ms})
 
 
 class DatabaseProbe:

@@ -89,6 +89,16 @@ class Leaders:
         }
         return of_pipeline(topics, self.pipeline, self.topic, self.shards)
 
+    def behind(self) -> list[str]:
+        """Partitions of all topics that have a copy which is not in sync, by name."""
+        topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
+        return sorted(
+            text((name, number))
+            for name, topic in topics.items()
+            for number, one in topic.partitions.items()
+            if len(one.isrs) < len(one.replicas)
+        )
+
     def prefer(self, wanted: Mapping[Where, int], led: Mapping[Where, Led]) -> None:
         """Have other brokers preferred; who leads stays the same. Raises ToolFailedError."""
         self.reorder(

@@ -150,7 +150,7 @@ class Nodes:
         self.kind.engine.run("start", node)
         if self.published:
             return
-        known = self._known()
+        known = self.known()
         if known[node].address not in self.execute(node, "hostname", "--all-ip-addresses").split():
             raise EngineError(
                 f"node {node} came back without its address {known[node].address}: `make down`, `make up`"
@@ -158,7 +158,8 @@ class Nodes:
         for words in network.routes(node, known):
             self.execute(node, *words)
 
-    def _known(self) -> dict[str, network.Node]:
+    def known(self) -> dict[str, network.Node]:
+        """Every node's own address, and the range of its pods' addresses. Raises ApiError, UnreachableError."""
         found = {}
         for one in self.reader.get("/api/v1/nodes")["items"]:
             addresses = one["status"]["addresses"]

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import AddressValueError, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,11 @@ from tests.harness.adapters.nodes import Nodes
 
 MARK = "effectively-once-cut"
 MARKED = re.compile(rf"{MARK}-([a-z0-9-]+)-\d+ \*/")
-INPUT, OUTPUT = "INPUT", "OUTPUT"
+INPUT, OUTPUT, FORWARD = "INPUT", "OUTPUT", "FORWARD"
+SIDES = {INPUT: ("-s",), OUTPUT: ("-d",), FORWARD: ("-s", "-d")}
+"""How rules of a chain match a peer. Within a node FORWARD has what its pods send and get."""
+LEAST_PREFIX = 16
+"""Of a range: the pods of a whole cluster of kind, of which a node has a part."""
 OF_NODE = 0
 OWN = "readlink /proc/self/ns/net"
 # The processes of a node are searched for one in the namespace: the one that led there may have ended, and the rules
@@ -61,11 +65,11 @@ _LINES = """
   lines=$(printf '%s\\n' "$all" | grep -F -e "$1") || continue
   printf '%s\\n' "$lines" | sed "s/^/$chain /"
 """
-COUNT = WITHIN + f"for chain in {INPUT} {OUTPUT}; do\n{_LINES}done\necho counted\n"
+COUNT = WITHIN + f"for chain in {INPUT} {OUTPUT} {FORWARD}; do\n{_LINES}done\necho counted\n"
 # The last one first: a rule's number is its place.
 REMOVE = (
     WITHIN
-    + f"""for chain in {INPUT} {OUTPUT}; do
+    + f"""for chain in {INPUT} {OUTPUT} {FORWARD}; do
 {_LINES}
   for place in $(printf '%s\\n' "$lines" | cut -d ' ' -f 1 | sort -r -n); do
     iptables -w 5 -D "$chain" "$place" || exit 1
@@ -78,18 +82,19 @@ echo removed
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where packets come from or go to: an address, or one port of it."""
+    """Where packets come from or go to: an address or a range of them, or one port."""
 
     ip: str
     port: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address. Raises ValueError."""
-        IPv4Address(self.ip)
+        """Refuse what is no address, and no range of a node's pods. Raises ValueError."""
+        if IPv4Network(self.ip).prefixlen < LEAST_PREFIX:
+            raise AddressValueError(f"{self.ip} is more than the pods of a node: no rule is made for it")
 
-    def words(self, chain: str) -> str:
-        """As a rule of a chain matches it: packets from there come in, packets to there go out."""
-        side, port = ("-s", "--sport") if chain == INPUT else ("-d", "--dport")
+    def words(self, side: str) -> str:
+        """As a rule matches packets from there (`-s`), or to there (`-d`)."""
+        port = "--sport" if side == "-s" else "--dport"
         return f"{side} {self.ip}" + (f" -p tcp {port} {self.port}" if self.port is not None else "")
 
 
@@ -112,8 +117,16 @@ def comment(mark: str) -> str:
 
 
 def rules(peer: Iterable[Address], chains: Iterable[str], mark: str) -> list[str]:
-    """Rules that drop what comes from a peer (`INPUT`), or goes to it (`OUTPUT`), before any other rule; pure."""
-    return [f"-I {chain} {one.words(chain)} -m comment --comment {mark} -j DROP" for chain in chains for one in peer]
+    """Rules that drop what comes from a peer (`INPUT`), goes to it (`OUTPUT`) or either for others (`FORWARD`); pure.
+
+    They stand before any other rule.
+    """
+    return [
+        f"-I {chain} {one.words(side)} -m comment --comment {mark} -j DROP"
+        for chain in chains
+        for one in peer
+        for side in SIDES[chain]
+    ]
 
 
 def packets(listed: str) -> dict[str, int]:
@@ -121,7 +134,7 @@ def packets(listed: str) -> dict[str, int]:
     found: Counter[str] = Counter()
     for line in listed.splitlines():
         words = line.split()
-        if len(words) > 3 and words[0] in (INPUT, OUTPUT):
+        if len(words) > 3 and words[0] in SIDES:
             found[words[0]] += int(words[2])
     return dict(found)
 
@@ -154,7 +167,7 @@ class PodNetwork:
         return Netns(node, int(found[1]))
 
     def of_node(self, node: str) -> Netns:
-        """The namespace of a node. What it forwards, as all that its pods send, no rule of ours there concerns.
+        """The namespace of a node. What it forwards, as all that its pods send, only rules of FORWARD concern.
 
         Raises:
             NoProcessError: it has the network of this machine, which is not ours to touch.

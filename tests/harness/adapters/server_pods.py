@@ -35,13 +35,23 @@ KILL = 'echo "kill $victim"\nkill -9 "$victim"\n'
 
 ROLES = {
     "broker": ("app.kubernetes.io/name=kafka,app.kubernetes.io/component=broker", "java"),
+    "controller": ("app.kubernetes.io/name=kafka,app.kubernetes.io/component=controller", "java"),
     "object store": ("app.kubernetes.io/name=minio", "minio"),
     "result store": ("app.kubernetes.io/name=postgres", "postgres"),
     "operator": ("app.kubernetes.io/name=spark-operator", "spark-operator"),
     "API server": ("component=kube-apiserver", "kube-apiserver"),
     "DNS": ("k8s-app=kube-dns", "coredns"),
 }
-"""Selector and program of each server; the charts say so of the first four, kubeadm of the others (`kube-system`)."""
+"""Selector and program of each server; the charts say so of the first five, kubeadm of the others (`kube-system`)."""
+
+
+WORKLOADS = {
+    "broker": ("StatefulSet", "kafka"),
+    "controller": ("StatefulSet", "kafka-controller"),
+    "object store": ("StatefulSet", "minio"),
+    "operator": ("Deployment", "spark-operator"),
+}
+"""What makes the pods of a server anew, of those that can have several; the charts name them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ from tests.harness.campaigns.strikes import count_by_kind
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
+    COPIES_NEEDED,
+    MOST_COPIES,
+    MOST_NODES,
+    MOST_ROLES,
     USUAL_BROKERS,
     USUAL_NODES,
     USUAL_ROLES,
@@ -66,18 +70,34 @@ CLAIM = (
 
 
 def strikes_of(
-    faults: str, seed: int, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS, *, unpaced: bool = False
+    faults: str,
+    seed: int,
+    nodes: int,
+    roles: Collection[str],
+    brokers: int = USUAL_BROKERS,
+    *,
+    copies: Mapping[str, int] | None = None,
+    unpaced: bool = False,
 ) -> tuple[Strike, ...]:
-    """The strikes that FAULTS= names on a cluster; `unpaced`: partitions can lag, and others be away.
+    """The strikes that FAULTS= names on a cluster; for the arguments see `lacking`.
+
+    Args:
+        faults: names, a number or `all`.
+        seed: draws.
+        nodes: how many can be reached as machines.
+        roles: of its servers.
+        brokers: how many are pods of ours.
+        copies: how many pods each server has.
+        unpaced: whether partitions can lag, and others be away.
 
     Raises:
         NoFaultError: a name is none, or this cluster does not have that sort.
     """
     for name in _names_in(faults):
-        if (why := lacking(name, nodes, roles, brokers)) is not None:
+        if (why := lacking(name, nodes, roles, brokers, copies=copies)) is not None:
             raise NoFaultError(why)
     lags = {name: one for name, one in IN_PODS.items() if unpaced and lacking(name, nodes, roles, brokers) is None}
-    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers), **lags})
+    return parse_faults(faults, seed, {**sorts_on(nodes, roles, brokers, copies=copies), **lags})
 
 
 def programme_of(
@@ -144,6 +164,7 @@ def programme_of(
         partitions=PARTITIONS,
         changes=changes,
         definition=definition,
+        services=lambda stack: platform.services(stack.endpoints),
     )
 
 
@@ -185,10 +206,13 @@ def run(seed: int, asked: Campaign) -> Results | None:
     """
     # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
     unpaced = asked.rate is not None
-    strikes_of(asked.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
+    most, named = max(BROKERS_NEEDED.values()), _names_in(asked.faults)
+    strikes_of(asked.faults, seed, MOST_NODES, MOST_ROLES, most, copies=MOST_COPIES, unpaced=unpaced)
     # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
-    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _names_in(asked.faults)))
-    strikes = strikes_of(asked.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
+    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in named))
+    several = bool(COPIES_NEEDED.keys() & {*named})
+    usual = (MOST_NODES, MOST_ROLES, brokers) if several else (USUAL_NODES, USUAL_ROLES, brokers)
+    strikes = strikes_of(asked.faults, seed, *usual, copies=MOST_COPIES if several else None, unpaced=unpaced)
     conditions, definition, console = asked.conditions, None, default_console()
     if asked.is_defined:
         strikes = without_what_it_lacks(strikes, asked)
@@ -220,7 +244,8 @@ def _play(
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=asked.lengths_in_pods)
     count = len(cluster.nodes()) if nodes else 0
-    strikes = strikes_of(asked.faults, seed, count, platform.servers, platform.brokers, unpaced=asked.rate is not None)
+    there = (count, platform.servers, platform.brokers)
+    strikes = strikes_of(asked.faults, seed, *there, copies=platform.copies, unpaced=asked.rate is not None)
     if definition is not None and file is not None:
         subject, strikes = subject_for(definition, file, without_what_it_lacks(strikes, asked), asked)
     if asks_spark(strikes):
@@ -235,8 +260,7 @@ def _play(
     if nodes:
         heal_nodes(cluster, nodes, console.say)
         heal_cuts(nodes, console.say)
-    there = sorts_on(count, platform.servers, platform.brokers)
-    if asked.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
+    if asked.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(sorts_on(*there, copies=platform.copies)))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     if definition is None:
         subject = sent_by(seed, asked.records, strikes, conditions)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.errors import UserError
 from tests.harness.cluster_sorts import CLUSTER, lacking
 from tests.harness.cut_sorts import CUT
+from tests.harness.mixture import NoFaultError
+from tests.harness.platform_sorts import BROKER, DISK_LOST, NODE_DRAIN, ROLLOUT
 from tests.harness.schedule import EVERY_EXECUTOR, Strike
 
 SIGKILL, NOW, GRACEFULLY = Strike("sigkill"), Strike("pod_delete_now"), Strike("pod_delete_graceful")
@@ -39,7 +41,27 @@ BEYOND_EXECUTORS = (
     "driver-store-cut",
 )
 
+HA_SORTS = (
+    "brokers-rollout",
+    "controllers-rollout",
+    "stores-rollout",
+    "operators-rollout",
+    "broker-disk-lost",
+    "store-disk-lost",
+    "node-drain",
+    "node-restart",
+    "nodes-cut",
+    "broker-kill",
+    "store-kill",
+    "operator-kill",
+    "driver-kill",
+    "executor-kill",
+)
+"""What servers of several copies are to stand in for, a node that fails, and one of each part of the pipeline."""
+
 PORTION_MINUTES, PORTIONS_PER_STRIKE, PORTIONS_PER_CUT, ROWS_PER_MINUTE = 2, 1, 4, 4_500
+PORTIONS_PER_COPY = 5
+"""A copy that is replaced takes a minute and more, in which records flow, and again once it is back."""
 
 
 JOBS = "jobs"
@@ -63,6 +85,7 @@ class Suite:
         seldom: of these one is added, drawn from the seed; of executors, too.
         beyond: names of sorts of other roles, and of short stalls and cuts, of which it may be one too.
         every_control: whether all negative controls are played, and not only those of every run.
+        needed: names of sorts that the cluster has to have: it is refused otherwise, and no strike is left out.
     """
 
     name: str
@@ -71,6 +94,7 @@ class Suite:
     seldom: tuple[Strike, ...] = ()
     beyond: tuple[str, ...] = ()
     every_control: bool = False
+    needed: tuple[str, ...] = ()
 
     def draw(self, seed: int, roles: Collection[str] | None = None, nodes: int = 0) -> tuple[Strike, ...]:
         """The strikes for a seed.
@@ -86,8 +110,23 @@ class Suite:
 
     def minutes(self, strikes: Sequence[Strike]) -> int:
         """Event time of the main run."""
-        portions = (PORTIONS_PER_CUT if one.kind == CUT else PORTIONS_PER_STRIKE for one in strikes)
+        per_kind = {CUT: PORTIONS_PER_CUT, **dict.fromkeys((ROLLOUT, DISK_LOST, NODE_DRAIN), PORTIONS_PER_COPY)}
+        portions = (per_kind.get(one.kind, PORTIONS_PER_STRIKE) for one in strikes)
         return PORTION_MINUTES * (sum(portions) + 2)
+
+    def refuse(self, nodes: int, copies: Mapping[str, int]) -> None:
+        """Refuse a cluster that lacks what the suite strikes.
+
+        Args:
+            nodes: how many can be reached as machines.
+            copies: how many pods each server has, by role; none where servers may not be struck.
+
+        Raises:
+            NoFaultError: it lacks something; the message says what, and the way out.
+        """
+        for name in self.needed:
+            if (why := lacking(name, nodes, copies, copies.get(BROKER, 0), copies=copies)) is not None:
+                raise NoFaultError(f"SUITE={self.name}: {why}")
 
 
 SUITES = {
@@ -104,6 +143,7 @@ SUITES = {
         True,
         every_control=True,
     ),
+    "ha": Suite("ha", tuple(CLUSTER[name] for name in HA_SORTS), False, needed=HA_SORTS),
 }
 
 

@@ -15,7 +15,7 @@ from tests.harness.checkers.recovery import role_of
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import QUICK
 from tests.harness.evidence import Manifest
-from tests.harness.results import CAMPAIGNS, OWN_PIPELINE, Control, Fault, Oracle, Output, Verdict
+from tests.harness.results import CAMPAIGNS, OWN_PIPELINE, Control, Effect, Fault, Oracle, Output, Verdict
 
 NAME = "minimum"
 BASELINE = "/baseline"
@@ -74,6 +74,11 @@ def but(gave_up: str) -> str:
     return gave_up and f" But not of every record: {gave_up}."
 
 
+def _count(faults: Iterable[Fault]) -> str:
+    struck = Counter(role_of(fault.target) for fault in faults)
+    return ", ".join(f"{role} {count}" for role, count in sorted(struck.items()))
+
+
 def sentence(
     outputs: Mapping[str, Output],
     faults: Iterable[Fault],
@@ -85,9 +90,11 @@ def sentence(
 
     `gave_up` is what the chain gave up of its input, in words; empty where it gave up nothing.
     """
-    struck = Counter(role_of(fault.target) for fault in faults if fault.hit)
-    told = ", ".join(f"{role} {count}" for role, count in sorted(struck.items()))
-    whichever = f"whatever was struck with effect ({told})" if struck else "nothing was struck"
+    hits = [fault for fault in faults if fault.hit]
+    absorbed = _count(fault for fault in hits if fault.effect is Effect.ABSORBED)
+    struck = _count(fault for fault in hits if fault.effect is not Effect.ABSORBED)
+    shown = [f"{how} ({who})" for how, who in (("with effect", struck), ("absorbed by copies", absorbed)) if who]
+    whichever = f"whatever was struck {' or '.join(shown)}" if shown else "nothing was struck"
     judged = ", ".join(outputs) or "no sink"
     read = any(one.name == "monotone" for one in oracles)
     failed = [one.name for one in controls if one.must == "fail" and one.verdict is Verdict.FAIL]

@@ -21,7 +21,7 @@ NAME = "endings"
 ENDS = ("stopped", "killed", "ended")
 STATES = ("started", "standby", *ENDS, "repaired")
 """Of a driver: of one that waits nothing else is told; of the last only what an operator did after its end."""
-KILLING = (*BLOWS, "pod_delete_graceful", "node_restart")
+KILLING = (*BLOWS, "pod_delete_graceful", "node_restart", "node_drain")
 """Kinds of fault that can kill a driver. Others stop it, or have it end by its own words."""
 Event = Mapping[str, Any]
 

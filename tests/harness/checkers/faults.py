@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import effects_of
-from tests.harness.checkers import announced, cuts, driver_away, lags, lasting, leader, role, slow_disks, witness
+from tests.harness.checkers import announced, cuts, disks, driver_away, lags, lasting, leader, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measure
@@ -149,6 +149,7 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         slow_disks.SLOW_DISK: slow_disks.complaint,
         lags.LAGGING: lags.complaint,
         leader.LEADER_AWAY: leader.complaint,
+        disks.DISK_LOST: disks.complaint,
     }.get(fault.kind)
     return None if own is None else own(fault)
 

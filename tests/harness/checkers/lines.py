@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process")
+from tests.harness.absorbed import SERVICE
+
+EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process", SERVICE)
 """All that a history tells of. A line of another sort would be passed over, and what it tells with it."""
 STATES = ("declared", "published")
 """Of an epoch."""
@@ -13,6 +15,8 @@ SEEN, GONE = "seen", "gone"
 """States of a process."""
 ROLES = ("executor", "python worker", "broker", "object store", "result store")
 """What a witness can tell of a process by its command line; of others it tells no role."""
+COPIED = ("broker", "controller", "object store", "operator")
+"""Servers that can have several copies, of which readings tell."""
 OVER = -1
 """In place of when a process was first seen: it is gone, or nobody saw it."""
 BACK_MS = 600_000
@@ -47,6 +51,8 @@ def _faulty(event: Event, declared: set[Any], alive: dict[str, int]) -> Iterator
         yield from _faulty_step(event, declared)
     elif sort == "process":
         yield from _faulty_process(event, alive)
+    elif sort == SERVICE:
+        yield from _faulty_reading(event)
 
 
 def _faulty_step(event: Event, declared: set[Any]) -> Iterator[str]:
@@ -83,6 +89,18 @@ def _faulty_process(event: Event, alive: dict[str, int]) -> Iterator[str]:
         yield f"tells that {who} was last seen at {last}, which is not between {first} and {event['t']}"
     elif type(code) not in (int, type(None)):
         yield f"tells that {who} ended with exit code {code!r}"
+
+
+def _faulty_reading(event: Event) -> Iterator[str]:
+    """What nobody notes who reads a service: of which copies, who of them was ready, and when it was asked."""
+    role, ready, copies, asked = (event.get(name) for name in ("role", "ready", "copies", "asked"))
+    named = isinstance(ready, list) and all(_is_text(who) for who in ready) and len({*ready}) == len(ready)
+    if role not in COPIED or not named:
+        yield f"tells of a service {role!r} whose copies are {ready!r}"
+    elif type(copies) is not int or copies < 1:
+        yield f"tells of {copies!r} copies of the {role}"
+    elif type(asked) is not int or asked > event["t"] or event.get("answered") not in (True, False, None):
+        yield f"tells that the {role} was asked at {asked!r} and answered: {event.get('answered')!r}"
 
 
 def _is_count(value: Any) -> bool:

@@ -10,7 +10,7 @@ from tests.harness.processes import announced_by, names, started_s
 from tests.harness.results import Fault
 
 DRIVER = "driver"
-OTHERS = (*(target for target in ROLE_OF if target != DRIVER), "operator", "kubelet")
+OTHERS = (*(target for target in ROLE_OF if target != DRIVER), "operator", "controller", "kubelet")
 """Targets of which none is a driver. Two that are struck together may have a driver among them."""
 Event = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from tests.harness.checkers.clock import APART_MS, span_of_run
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
 from tests.harness.evidence import PlannedFaults
-from tests.harness.results import Control, Oracle, Verdict, Workload
+from tests.harness.results import Control, Effect, Oracle, Verdict, Workload
 from tests.harness.sends import Send
 
 
@@ -142,8 +142,14 @@ def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
             )
     if len(hits) < planned:
         complaints.append(f"{len(hits)} faults hit a running epoch, {planned} were planned{_without(checked)}")
-    says = f"{len(hits)} faults hit a running epoch, {planned} were planned{_without(checked)}"
+    says = f"{len(hits)} faults hit a running epoch, {planned} were planned{_absorbed(hits)}{_without(checked)}"
     return guard("faults", says, complaints)
+
+
+def _absorbed(hits: Sequence[Checked]) -> str:
+    """Say how many of the hits had no other effect than that copies answered; nothing of none."""
+    count = sum(one.fault.effect is Effect.ABSORBED for one in hits)
+    return f", {count} of them absorbed by copies" if count else ""
 
 
 def _without(checked: Sequence[Checked], sort: PlannedFaults | None = None) -> str:

@@ -20,8 +20,8 @@ TAKES_MS = 1_000
 """The pipeline's own clock and the announcements' differ by some 30 ms, a busy machine's by less than that."""
 KILLED = (-9, 137)
 """Exit codes of who was ended by SIGKILL: as a parent is told, and as a shell or a container tells it."""
-BLOWS = ("sigkill", "out_of_memory", "pod_delete_now", "away", "forgotten_markers")
-ENDING = (*BLOWS, "zombie", "second_driver", "restart", "pod_delete_graceful")
+BLOWS = ("sigkill", "out_of_memory", "pod_delete_now", "away", "forgotten_markers", "disk_lost")
+ENDING = (*BLOWS, "zombie", "second_driver", "restart", "pod_delete_graceful", "rollout", "node_drain")
 """Kinds that end whom they strike, at once or later."""
 REPLACED = (
     "executor",
@@ -29,6 +29,7 @@ REPLACED = (
     "executor JVM",
     "driver",
     "broker",
+    "controller",
     "object store",
     "result store",
     "operator",

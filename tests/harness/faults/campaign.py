@@ -59,6 +59,9 @@ SAID = {
     "away": "kill, and start none for a while, the",
     "held_back": "keep back records of the",
     "leader_away": "stop, as it leads a partition of the input, the",
+    "rollout": "restart one by one the copies of the",
+    "node_drain": "drain a",
+    "disk_lost": "lose a disk of the",
 }
 
 
@@ -81,6 +84,7 @@ class Campaign(threading.Thread):
         history: where faults are written down.
         say: told what came of each.
         replaced_s: how long a replacement may take.
+        readings: of servers of several copies, as they come.
     """
 
     def __init__(
@@ -93,10 +97,12 @@ class Campaign(threading.Thread):
         *,
         say: Callable[[str], None],
         replaced_s: float = REPLACED_S,
+        readings: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         super().__init__(name="faults", daemon=True)
         self._planned, self._arsenal, self._drivers = planned, arsenal, drivers
         self._watch, self._history, self._say, self._replaced_s = watch, history, say, replaced_s
+        self._readings = readings
         self._broken_off = threading.Event()
         self.stop_asked = threading.Event()
         self.waiting = threading.Event()
@@ -257,7 +263,7 @@ class Campaign(threading.Thread):
         told |= {"recovered_s": None if at is None else round((at - injected_at) / 1000, 3), "hit": came is Came.HIT}
         self._history.record("fault", **told)
         self._history.record("phase", phase="recovery")
-        self._report(planned, epoch, victims, told, came)
+        self._report(planned, victims, told, came, aftermath.effect)
         return came
 
     def _await_recovery(self, told: Mapping[str, Any]) -> None:
@@ -279,7 +285,7 @@ class Campaign(threading.Thread):
     def _aftermath(self, told: Mapping[str, Any]) -> Aftermath:
         """What was announced since a fault; asked with `changed` held, or when nothing more is waited for."""
         fields = {name: told[name] for name in Evidence.model_fields if name in told}
-        return Aftermath(Evidence(**fields), self._watch.seen)
+        return Aftermath(Evidence(**fields), [*self._watch.seen, *self._readings])
 
     def _note_miss(self, planned: PlannedFault, epoch: int, why: str) -> Came:
         done = f"{SAID[planned.strike.kind]} {planned.strike.target}"
@@ -287,7 +293,12 @@ class Campaign(threading.Thread):
         return Came.MISSED
 
     def _report(
-        self, planned: PlannedFault, epoch: int, victims: list[str], told: Mapping[str, Any], came: Came
+        self,
+        planned: PlannedFault,
+        victims: list[str],
+        told: Mapping[str, Any],
+        came: Came,
+        effect: Effect,
     ) -> None:
         named = " and ".join(who.partition("@")[0] for who in victims)
         target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
@@ -304,9 +315,10 @@ class Campaign(threading.Thread):
         lasted += f" for {told['held_s']} s, {told['kept']} records" if told.get("held_s") else ""
         hit = came is Came.HIT
         outcome = f"the next epoch was published after {told['recovered_s']} s" if hit else "missed"
+        outcome += ", absorbed by copies" if hit and effect is Effect.ABSORBED else ""
         outcome = "without effect" if came is Came.WITHOUT_EFFECT else outcome
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"
-        self._say(f"{'✓' if hit else '…'} {done} in epoch {epoch} at {planned.phase}: {outcome}")
+        self._say(f"{'✓' if hit else '…'} {done} in epoch {told['epoch']} at {planned.phase}: {outcome}")
 
     def _alive(self) -> str | None:
         return "the run ends" if self._broken_off.is_set() else self._drivers.alive()

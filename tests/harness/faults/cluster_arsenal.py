@@ -111,9 +111,10 @@ class ClusterArsenal(DrawingArsenal):
                 drawn=self._drawn_cuts,
                 numbers=self._numbers,
                 healing=healing,
+                whole=self.platform.whole(self.leaders),
             )
         makers |= self._of_lags()
-        platform = self.platform.makers(drivers, watch, healing, self.leaders)
+        platform = self.platform.makers(drivers, watch, healing, self.leaders, self.run)
         stalls = cluster_stalls(drivers, watch, self.platform, healing, leaders=self.leaders, time_out_s=self.network_s)
         requests = request_makers(self.requests, drivers)
         if (disks := self.disks) is not None:

@@ -11,12 +11,14 @@ from tests.harness.adapters.parties import Parties
 from tests.harness.adapters.pod_network import PodNetwork, mark_of
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.cut_sorts import CUT, IN_PODS, OF_NODES, Between, DrawnCut
+from tests.harness.cut_sorts import BETWEEN_NODES, CUT, IN_PODS, OF_NODES, Between, DrawnCut
 from tests.harness.faults.cluster_cut import CutPods
 from tests.harness.faults.cluster_kubelet_cut import CutKubelet
+from tests.harness.faults.cluster_nodes_cut import CutNodes
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
+from tests.harness.faults.whole import Whole
 from tests.harness.platform_sorts import API_SERVER
 from tests.harness.schedule import DRIVER, EXECUTOR
 
@@ -30,6 +32,7 @@ def cut_makers(
     drawn: Iterator[DrawnCut],
     numbers: Iterator[int],
     healing: Healing,
+    whole: Mapping[str, Whole] | None = None,
 ) -> Makers:
     """Who makes the cuts of which both ends are there.
 
@@ -41,6 +44,7 @@ def cut_makers(
         drawn: one cut after the other, for as many as are made.
         numbers: one for each of them, which the run has given to no other.
         healing: told what is to be undone.
+        whole: when servers of several copies are whole again; none: no two nodes are cut off from each other.
     """
     parties = Parties(drivers, servers, PodNetwork(nodes))
 
@@ -56,6 +60,11 @@ def cut_makers(
     roles = {DRIVER, EXECUTOR, *servers}
     there = [one for one in IN_PODS.values() if {one.first, one.second} <= roles]
     makers: Makers = {(CUT, one.target): partial(cut, one) for one in there}
+    if whole:
+        for one in BETWEEN_NODES.values():
+            makers[CUT, one.target] = lambda: CutNodes(
+                nodes, parties, whole, next(drawn), mark_of(run, next(numbers)), healing=healing
+            )
     if API_SERVER in roles:
         makers |= {(CUT, one.target): of_node for one in OF_NODES.values()}
     return makers

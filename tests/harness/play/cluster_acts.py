@@ -16,6 +16,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_hold import ENVIRONMENT
 from tests.harness.adapters.pods import PodDrivers
 from tests.harness.adapters.rendering import lay_over
+from tests.harness.adapters.services import Services
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.collector import USER_COUNTS, Outputs
@@ -67,6 +68,7 @@ class ClusterActs:
         partitions: int = PARTITIONS,
         changes: Mapping[str, Any] | None = None,
         definition: Definition | None = None,
+        services: Services | None = None,
     ) -> None:
         """Strike, drain, epilogue, evidence.
 
@@ -77,6 +79,7 @@ class ClusterActs:
             partitions: of the input topic.
             changes: values of the chart, laid over those of the deployed pipeline.
             definition: of the pipeline; None: it is `user_counts`.
+            services: reads servers of several copies meanwhile; None: nobody does.
         """
         changes = changes or {}
         settings = self._of(MAIN_PREFIX, subject, self.table, changes.get("settings"))
@@ -90,6 +93,7 @@ class ClusterActs:
             partitions=partitions,
             changes=changes,
             definition=definition,
+            services=services,
         )
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
@@ -140,6 +144,7 @@ class ClusterActs:
         partitions: int = PARTITIONS,
         changes: Mapping[str, Any] | None = None,
         definition: Definition | None = None,
+        services: Services | None = None,
     ) -> None:
         stack, tools, bootstrap = self.stack, self.stack.tools, self.stack.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
@@ -174,6 +179,7 @@ class ClusterActs:
                 ],
                 partitions=partitions,
                 outputs=self._outputs(directory, settings, table, definition, create),
+                services=services,
             )
             with inquiry_in_pods(stack, directory, settings, supervised) if subject.gateways else nullcontext():
                 act.go()

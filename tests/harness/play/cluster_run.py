@@ -15,6 +15,7 @@ from tests.harness.act import PARTITIONS
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.reassignment import reorder
+from tests.harness.adapters.services import Services
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.controls.names import QUICK, NegativeControl
 from tests.harness.evidence import PlannedControl
@@ -57,6 +58,7 @@ class Programme:
         partitions: of the main pipeline's input topic.
         changes: values of its chart, laid over those of the deployed one.
         definition: of the pipeline; None: it is `user_counts`.
+        services: reads servers of several copies while the main pipeline runs; None: nobody does.
     """
 
     claim: str
@@ -70,6 +72,7 @@ class Programme:
     partitions: int = PARTITIONS
     changes: Mapping[str, Any] = field(default_factory=dict)
     definition: Definition | None = None
+    services: Callable[[ClusterStack], Services | None] | None = None
 
 
 @dataclass
@@ -129,6 +132,7 @@ class ClusterRun:
                 partitions=programme.partitions,
                 changes=programme.changes,
                 definition=programme.definition,
+                services=None if programme.services is None else programme.services(stack),
             )
             if programme.controls:
                 acts.controls(programme.controls)

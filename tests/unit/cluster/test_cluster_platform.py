@@ -14,6 +14,7 @@ from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ROLES, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.cluster_sorts import MOST_COPIES
 from tests.harness.faults.cluster_leader import LeadingBroker
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_server import EndedServerPod
@@ -21,7 +22,9 @@ from tests.harness.faults.cluster_stop import StoppedServerPod
 from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import (
     BROKER,
+    COPIES,
     DNS,
+    DRAINS,
     LEADERS,
     MACHINES,
     MEMORY,
@@ -46,7 +49,7 @@ class FakeDrivers:
 def faults(*without: str, nodes: bool = True, brokers: int = 3) -> dict[tuple[str, str], object]:
     """The faults of a platform that lacks these servers."""
     cluster = cast("Cluster", FakePlatform())
-    counts = {BROKER: brokers}
+    counts = MOST_COPIES | {BROKER: brokers}
     servers = {role: ServerPods.of(cluster, role, counts.get(role, 1)) for role in ROLES if role not in without}
     platform = Platform(servers, cast("Nodes", FakePlatform()) if nodes else None)
     makers = platform.makers(
@@ -68,20 +71,27 @@ def test_every_fault_is_named_and_every_name_is_a_fault() -> None:
 
 @pytest.mark.parametrize(
     ("lacking", "sorts"),
-    [((OPERATOR,), OPERATORS), ((RESULT_STORE,), RESULT_STORES), (("broker", "object store"), {**SERVERS, **LEADERS})],
+    [
+        ((OPERATOR,), OPERATORS),
+        ((RESULT_STORE,), RESULT_STORES),
+        (("controller",), {}),
+        (("broker", "object store"), {**SERVERS, **LEADERS}),
+    ],
 )
 def test_a_server_that_is_not_there_has_no_fault(lacking: tuple[str, ...], sorts: dict[str, Strike]) -> None:
-    assert set(faults()) - set(faults(*lacking)) == keys(sorts.values())
+    copied = [one for one in COPIES.values() if one.target in lacking]
+    assert set(faults()) - set(faults(*lacking)) == keys([*sorts.values(), *copied])
 
 
 def test_nodes_that_cannot_be_reached_have_no_fault() -> None:
     left = faults("API server", DNS, nodes=False)
-    assert set(faults()) - set(left) == keys([*MACHINES.values(), *WORKERS.values()])
+    assert set(faults()) - set(left) == keys([*MACHINES.values(), *WORKERS.values(), *DRAINS.values()])
     assert keys(MEMORY.values()) < set(left)
 
 
 def test_one_broker_has_no_other_that_could_lead() -> None:
-    assert set(faults()) - set(faults(brokers=1)) == keys(LEADERS.values())
+    copied = [one for one in COPIES.values() if one.target == BROKER]
+    assert set(faults()) - set(faults(brokers=1)) == keys([*LEADERS.values(), *copied])
 
 
 @pytest.mark.parametrize(("brokers", "by_leadership"), [(3, True), (1, False)])

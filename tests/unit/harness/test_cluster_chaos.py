@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from infra.cluster.access import Access
 from infra.console import Console
+from infra.embedded.stack import Endpoints
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.disk_probes import DatabaseProbe
 from tests.harness.adapters.events import Watch
@@ -27,6 +28,10 @@ from tests.harness.campaigns import cluster as campaign
 from tests.harness.campaigns.cluster import changes_of, programme_of, refuse_requests, strikes_of, table_of
 from tests.harness.cluster_sorts import (
     CLUSTER,
+    COPIES_NEEDED,
+    MOST_COPIES,
+    MOST_NODES,
+    MOST_ROLES,
     NODES_NEEDED,
     PIPELINE,
     ROLE_NEEDED,
@@ -37,14 +42,15 @@ from tests.harness.cluster_sorts import (
 )
 from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.names import EVERY
-from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT, OF_NODES
+from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT, NODES_CUT, OF_NODES
 from tests.harness.faults.campaign import SAID
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
+from tests.harness.faults.healing import Healing
 from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
-from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, LEADERS, RESULT_STORE
+from tests.harness.platform_sorts import API_SERVER, BROKER, DISK_LOST, DNS, LEADERS, NODE_DRAIN, RESULT_STORE, ROLLOUT
 from tests.harness.play.cluster_acts import SHARDS
 from tests.harness.play.cluster_run import Programme, leaders_of
 from tests.harness.play.planned import describe
@@ -58,11 +64,14 @@ from tests.harness.stall_sorts import REQUESTS
 SEEDS = st.integers(0, 2**40)
 NONE = cast("Any", None)
 EVERY_ROLE, MANY = USUAL_ROLES, 3
+MOST = (MOST_NODES, MOST_ROLES, MANY)
+KEYS = {"s3_access_key": "a", "s3_secret_key": "b"}
 
 
 def platform(nodes: object | None, brokers: int = 3) -> Platform:
     """A platform of every server there is."""
-    servers = {role: ServerPods.of(cast("Cluster", NONE), role) for role in (*EVERY_ROLE, API_SERVER, DNS)}
+    servers = {role: ServerPods.of(cast("Cluster", NONE), role) for role in (*MOST_ROLES, API_SERVER, DNS)}
+    servers |= {role: replace(servers[role], count=count) for role, count in MOST_COPIES.items()}
     servers[BROKER] = replace(servers[BROKER], count=brokers)
     return Platform(servers, cast("Nodes", nodes))
 
@@ -153,13 +162,18 @@ def test_all_is_what_nodes_and_servers_allow(nodes: int) -> None:
     strikes = set(strikes_of("all", 7, nodes, ()))
     assert strikes >= set(PIPELINE.values())
     assert {name for name in NODES_NEEDED if CLUSTER[name] in strikes} == {
-        name for name, needed in NODES_NEEDED.items() if needed <= nodes and name not in ROLE_NEEDED
+        name
+        for name, needed in NODES_NEEDED.items()
+        if needed <= nodes and name not in ROLE_NEEDED and name not in COPIES_NEEDED
     }
     assert not strikes & {CLUSTER[name] for name in ROLE_NEEDED if name in CLUSTER}
-    assert set(strikes_of("all", 7, 2, EVERY_ROLE, MANY)) == set(CLUSTER.values())
+    several = {CLUSTER[name] for name in COPIES_NEEDED}
+    assert set(strikes_of("all", 7, 2, EVERY_ROLE, MANY)) == set(CLUSTER.values()) - several
+    assert set(strikes_of("all", 7, *MOST)) == set(CLUSTER.values()) - several
+    assert set(strikes_of("all", 7, *MOST, copies=MOST_COPIES)) == set(CLUSTER.values())
 
 
-@pytest.mark.parametrize("name", NODES_NEEDED)
+@pytest.mark.parametrize("name", [name for name in NODES_NEEDED if name not in COPIES_NEEDED])
 @pytest.mark.parametrize(("nodes", "there"), [(1, "there is 1"), (0, "there is none")])
 def test_a_sort_that_needs_more_nodes_is_refused_with_the_way_out(name: str, nodes: int, there: str) -> None:
     if NODES_NEEDED[name] <= nodes:
@@ -175,6 +189,8 @@ def test_cuts_are_those_that_nodes_and_servers_allow() -> None:
     assert set(strikes_of("cuts", 7, 2, EVERY_ROLE)) == set(CLUSTER_CUTS.values())
     without_kubelet = {one for name, one in CLUSTER_CUTS.items() if name not in OF_NODES}
     assert set(strikes_of("cuts", 7, 1, EVERY_ROLE)) == without_kubelet
+    most = strikes_of("cuts", 7, *MOST, copies=MOST_COPIES)
+    assert set(most) == {*CLUSTER_CUTS.values(), *NODES_CUT.values()}
     of_pipeline = {"executor-executor-cut", "driver-executor-cut", "driver-api-cut"}
     assert set(strikes_of("cuts", 7, 1, ())) == {CLUSTER[name] for name in of_pipeline}
     with pytest.raises(NoFaultError, match="there is no fault 'cuts'"):
@@ -200,9 +216,31 @@ def test_memory_runs_out_at_a_step_or_after_a_declaration() -> None:
 @pytest.mark.parametrize("name", ROLE_NEEDED)
 def test_a_sort_whose_server_is_none_of_ours_is_refused_by_that_name(name: str) -> None:
     role = ROLE_NEEDED[name]
-    assert lacking(name, 2, EVERY_ROLE, MANY) is None
+    assert lacking(name, *MOST, copies=MOST_COPIES) is None
     with pytest.raises(NoFaultError, match=rf"{name}: .*{role}"):
-        strikes_of(name, 7, 2, [one for one in EVERY_ROLE if one != role])
+        strikes_of(name, 7, 2, [one for one in MOST_ROLES if one != role], copies=MOST_COPIES)
+
+
+@pytest.mark.parametrize("name", COPIES_NEEDED)
+def test_a_sort_that_needs_copies_is_refused_with_how_many_there_are(name: str) -> None:
+    """The record of a run is no stand-in: what the cluster has one of cannot be absorbed."""
+    for role, needed in COPIES_NEEDED[name].items():
+        fewer = MOST_COPIES | {role: needed - 1}
+        with pytest.raises(NoFaultError, match=rf"{name} needs {needed} copies of the {role}, .*PROFILE=ha"):
+            strikes_of(name, 7, *MOST, copies=fewer)
+    with pytest.raises(NoFaultError, match=r"node-drain needs 3 nodes .*there is 2: .*PROFILE=ha"):
+        strikes_of("node-drain", 7, 2, MOST_ROLES, MANY, copies=MOST_COPIES)
+
+
+def test_a_server_of_one_copy_has_no_fault_of_copies_and_nobody_reads_it() -> None:
+    single = platform(None, brokers=1)
+    single = replace(single, servers={role: replace(one, count=1) for role, one in single.servers.items()})
+    owed = Healing(print)
+    made = single.makers(cast("SupervisedPods", type("D", (), {"cluster": None})), cast("Watch", NONE), owed)
+    assert not {kind for kind, _ in made} & {ROLLOUT, DISK_LOST, NODE_DRAIN}
+    endpoints = cast("Endpoints", type("E", (), {"kafka_bootstrap": "b:1", "s3_endpoint": "http://s:1", **KEYS}))
+    assert single.services(endpoints) is None
+    assert platform(None).services(endpoints) is not None
 
 
 @pytest.mark.parametrize("name", LEADERS)

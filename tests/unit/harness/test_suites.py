@@ -18,16 +18,17 @@ from tests.harness.campaigns.acceptance import (
     BASELINE_MINUTES,
     CLAIM,
     CLAIM_BEYOND,
+    CLAIM_COPIES,
     on_this_machine,
     programme_of,
     subject_of,
 )
-from tests.harness.campaigns.suites import BEYOND_EXECUTORS, SUITES, NoSuiteError, Suite, suite_named
-from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.campaigns.suites import BEYOND_EXECUTORS, HA_SORTS, SUITES, NoSuiteError, Suite, suite_named
+from tests.harness.cluster_sorts import CLUSTER, MOST_COPIES, MOST_NODES
 from tests.harness.cut_sorts import CUT, SHORT_IN_PODS_S
 from tests.harness.faults.cluster_platform import Platform
-from tests.harness.mixture import steps_of
-from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR
+from tests.harness.mixture import NoFaultError, name_of, steps_of
+from tests.harness.platform_sorts import BROKER, DISK_LOST, NODE_DRAIN, OBJECT_STORE, OPERATOR, ROLLOUT
 from tests.harness.play.cluster_run import Programme
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, PlannedFault, Strike, plan_of
 from tests.harness.stack.deployed import NotDeployedError, Target
@@ -150,6 +151,18 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     assert "3 executor-kill" in str(given[1])
 
 
+def test_ha_is_refused_before_anything_is_touched_on_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed = type("D", (), {"__getattr__": lambda *_: None})()
+    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
+    where = "tests.harness.campaigns.acceptance."
+    monkeypatch.setattr(f"{where}Found.here", lambda _: found)
+    monkeypatch.setattr(f"{where}Record.read", lambda _: None)
+    monkeypatch.setattr(f"{where}Cluster", lambda *_: None)
+    monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: pytest.fail("ran"))
+    with pytest.raises(NoFaultError, match="SUITE=ha strikes servers and nodes"):
+        on_this_machine("ha", 7, cast("Console", None))
+
+
 @pytest.mark.parametrize("name", ["jobs", "", "SMOKE"])
 def test_other_suites_are_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(NoSuiteError, match="smoke, all"):
@@ -164,6 +177,35 @@ def test_a_plan_holds_every_strike_once(seed: int, shards: int) -> None:
     assert sorted(map(repr, strikes)) == sorted(repr(one.strike) for one in planned)
     assert {(one.step, one.sink) for one in planned} == set(EARLY_STEPS)
     assert all(one.shard < shards for one in planned)
+
+
+def test_ha_is_refused_on_a_cluster_that_lacks_a_copy_or_is_not_ours() -> None:
+    """No strike is left out: what a profile does not have is no part of its claim."""
+    ha = suite_named("ha")
+    ha.refuse(MOST_NODES, MOST_COPIES)
+    suite_named("smoke").refuse(0, {})
+    for nodes, copies, why in [
+        (0, {}, "SUITE=ha: brokers-rollout: no pod of this cluster is the broker"),
+        (2, MOST_COPIES, "SUITE=ha: node-drain needs 3 nodes"),
+        (3, MOST_COPIES | {OBJECT_STORE: 3}, "SUITE=ha: stores-rollout needs 4 copies of the object store"),
+        (3, MOST_COPIES | {BROKER: 1}, "SUITE=ha: brokers-rollout needs 3 copies of the broker"),
+        (3, MOST_COPIES | {OPERATOR: 1}, "SUITE=ha: operators-rollout needs 2 copies of the operator"),
+    ]:
+        with pytest.raises(NoFaultError, match=why):
+            ha.refuse(nodes, copies)
+
+
+@given(seed=SEEDS)
+def test_ha_strikes_all_it_says_and_has_records_while_a_copy_is_away(seed: int) -> None:
+    ha = suite_named("ha")
+    platform = Platform({role: cast("ServerPods", None) for role in MOST_COPIES}, cast("Nodes", object()))
+    made = programme_of(ha, seed, platform)
+    assert {name_of(one.strike) for one in made.planned} == set(HA_SORTS)
+    assert all(effects_of(one.strike.kind, one.strike.target) for one in made.planned), "the judge knows what shows it"
+    assert (made.claim, made.services is not None, made.arsenal is not None) == (CLAIM_COPIES, True, True)
+    of_copies = sum(one.strike.kind in (ROLLOUT, DISK_LOST, NODE_DRAIN) for one in made.planned)
+    assert of_copies == 7
+    assert ha.minutes([one.strike for one in made.planned]) == 2 * (5 * of_copies + 4 + 6 + 2)
 
 
 def test_plans_differ_by_seed() -> None:
