@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process")
+EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process", "change")
 """All that a history tells of. A line of another sort would be passed over, and what it tells with it."""
 STATES = ("declared", "published")
 """Of an epoch."""
