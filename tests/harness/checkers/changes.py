@@ -28,9 +28,7 @@ def read(events: Sequence[Event]) -> list[Change]:
     Raises:
         EvidenceError: one is told without what every change has.
     """
-    published = sorted(
-        one["t"] for one in events if one["event"] == "epoch" and one.get("state") == "published"
-    )
+    published = sorted(one["t"] for one in events if one["event"] == "epoch" and one.get("state") == "published")
     return [_read(one, published) for one in events if one["event"] == EVENT]
 
 
@@ -88,7 +86,9 @@ def judge(case: Case) -> Oracle:
     complaints += [f"{one.label}: {one.lacks}" for one in found if one.lacks]
     complaints += _find_unconfirmed(case, found)
     longest = max((one.away_s for one in found if one.away_s is not None), default=0.0)
-    return guard(NAME, f"{len(found)} changes took effect; the longest time without an epoch was {longest} s", complaints)
+    return guard(
+        NAME, f"{len(found)} changes took effect; the longest time without an epoch was {longest} s", complaints
+    )
 
 
 def _find_refuting(one: Change) -> list[str]:

@@ -128,9 +128,7 @@ def _setting(facts: Facts) -> list[Step]:
     for value in (before - before // 4, before):
         settings = {**facts.settings, ROWS: value}
         sets = {f"pipelines.{facts.name}.{ROWS}": str(value)}
-        steps.append(
-            Step("setting", f"{ROWS} {value}", sets, see_settings(facts.digest(settings)), settings=settings)
-        )
+        steps.append(Step("setting", f"{ROWS} {value}", sets, see_settings(facts.digest(settings)), settings=settings))
     return steps
 
 
@@ -144,9 +142,7 @@ def _executors(facts: Facts) -> list[Step]:
 
 def _passwords(facts: Facts) -> list[Step]:
     number = facts.security.rotation + 1
-    return [
-        Step("passwords", f"security.rotation {number}", {"security.rotation": str(number)}, see_logins, ROLL_S)
-    ]
+    return [Step("passwords", f"security.rotation {number}", {"security.rotation": str(number)}, see_logins, ROLL_S)]
 
 
 def _certificates(facts: Facts) -> list[Step]:
@@ -231,7 +227,9 @@ def choose(names: str | None) -> tuple[Change, ...]:
         if name in NOT_PLAYED:
             raise NoChangeError(f"change {name} is not made here: {NOT_PLAYED[name]}")
     if strange := [name for name in wanted if name not in known]:
-        raise NoChangeError(f"there is no change {', '.join(map(repr, strange))} (CHANGES=); there are: {', '.join(known)}")
+        raise NoChangeError(
+            f"there is no change {', '.join(map(repr, strange))} (CHANGES=); there are: {', '.join(known)}"
+        )
     return tuple(known[name] for name in wanted)
 
 
