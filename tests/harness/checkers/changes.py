@@ -15,7 +15,7 @@ from tests.harness.checkers.case import Case, refute
 from tests.harness.checkers.provenance import digest_of
 from tests.harness.checkers.vacuity import guard
 from tests.harness.evidence import EpochRecord, EvidenceError
-from tests.harness.results import Change, Oracle, Verdict
+from tests.harness.results import Change, Oracle
 
 NAME = "changes"
 EVENT = "change"

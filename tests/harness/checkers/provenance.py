@@ -102,7 +102,8 @@ def _of_other_code(manifest: Manifest, start: Event) -> Iterator[str]:
 def _of_other_settings(events: Events, run: Path, repaired: bool) -> Iterator[str]:
     """Describe settings files that no driver was started with, and drivers that were started with others.
 
-    Before the epilogue that is the first file, and those that changes gave to drivers. A repair replaces the settings that drivers before it had.
+    Before the epilogue that is the first file, and those that changes gave to drivers. A repair replaces the settings
+    that drivers before it had.
     """
     changed = find_changed(events)
     files = {name: digest_of(run / name) for name in (*GIVEN, *changed) if (run / name).is_file()}

@@ -37,7 +37,19 @@ from tests.harness.checkers.declared_run import DeclaredCase, is_declared
 from tests.harness.evidence import EvidenceError, Manifest, PlannedControl
 from tests.harness.judge import junit
 from tests.harness.judge.expectations import DECLARED, USER_COUNTS, Expectations
-from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.results import (
+    Answer,
+    Change,
+    Control,
+    Epochs,
+    Fault,
+    Oracle,
+    Output,
+    Results,
+    Verdict,
+    Workload,
+    worst,
+)
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 _T = TypeVar("_T")
@@ -160,8 +172,9 @@ def _history(case: Case, broke_off: str | None) -> Oracle:
 
 def _changes(case: Case) -> list[Oracle]:
     """Whether the pipeline went on through every change, of a run that planned some or tells of one."""
-    manifest, events = read_or(lambda: case.manifest, None), read_or(lambda: case.events, [])
-    due = bool(manifest and manifest.changes) or any(one["event"] == changes.EVENT for one in events)
+    manifest = read_or(lambda: case.manifest, None)
+    told = read_or(lambda: any(one["event"] == changes.EVENT for one in case.events), False)  # noqa: FBT003
+    due = told or (manifest is not None and bool(manifest.changes))
     return [protect(changes.NAME, 0, changes.judge, case)] if due else []
 
 
@@ -260,7 +273,7 @@ def _results(
         gave_up = read_or(lambda: loss.sentence(case.chain.epochs, case.lost), "")
         of_manifest = "" if manifest is None else manifest.claim + claim.but(gave_up)
         said = of_manifest if sentence is None else sentence(outputs, found, controls, oracles, gave_up)
-    changed = read_or(lambda: changes.read(case.events), [])
+    changed: list[Change] = read_or(lambda: changes.read(case.events), [])
     said += changes.sentence(changed)
     backlog, bounds = read_or(lambda: case.backlog, None), recovery.bounds(found, verdict)
     results = _summary(case, verdict, said, oracles=oracles, outputs=outputs, found=found, backlog=backlog)

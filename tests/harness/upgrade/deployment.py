@@ -141,7 +141,11 @@ class Deployment:
         self.update()
 
     def put_back(self) -> None:
-        """Have settings, images and stack as they were before the run. Safe to repeat. Raises KeptError, PulumiError."""
+        """Have settings, images and stack as they were before the run. Safe to repeat.
+
+        Raises:
+            KeptError, PulumiError: as of the function of that name.
+        """
         if not self.kept.is_there:
             return
         put_back(self.lifecycle, self.stack, self.kept, self.console)

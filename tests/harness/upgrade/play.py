@@ -116,7 +116,9 @@ class Changes(threading.Thread):
         stands = self._play(step, told)
         self._history.record(EVENT, name=step.name, says=step.says, bound_s=step.bound_s, **told)
         why = told["failed"] or told["lacks"]
-        self._say(f"  {f'✗ {why}' if why else f'✓ {step.name}: update {told["up_s"]:.0f} s, then seen, and gone on'}")
+        self._say(
+            f"  ✗ {why}" if why else f"  ✓ {step.name}: an update of {told['up_s']:.0f} s, seen, and gone on after"
+        )
         return stands
 
     def _play(self, step: Step, told: dict[str, Any]) -> str:

@@ -240,7 +240,7 @@ class Upgrade:
             lambda: Target.of(deployed.pulumi("stack", "output", "--json"), name).values,
             Cluster(deployed.kubeconfig, deployed.context, namespace),
             self.platform.servers,
-            ChainReader(BucketAddress(endpoints.s3_endpoint, endpoints.bucket), name, topic),
+            ChainReader(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket), name, topic),
             directory,
         )
 
