@@ -61,6 +61,7 @@ def acceptance(
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
     job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
     faults: Annotated[str | None, typer.Option(help="Of alerts: names with commas between; all if left out.")] = None,
+    *,
     quiet: Annotated[
         float, typer.Option(min=0, help="Of alerts: minutes before the faults in which none may fire.")
     ] = 3.0,

@@ -173,7 +173,7 @@ def _history(case: Case, broke_off: str | None) -> Oracle:
 def _changes(case: Case) -> list[Oracle]:
     """Whether the pipeline went on through every change, of a run that planned some or tells of one."""
     manifest = read_or(lambda: case.manifest, None)
-    told = read_or(lambda: any(one["event"] == changes.EVENT for one in case.events), False)  # noqa: FBT003
+    told = read_or(lambda: any(one["event"] == changes.EVENT for one in case.events), False)
     due = told or (manifest is not None and bool(manifest.changes))
     return [protect(changes.NAME, 0, changes.judge, case)] if due else []
 

@@ -61,7 +61,7 @@ class Kept:
         noted = json.loads(self._mark.read_text())["digest"]
         if noted not in (PENDING, _digest(self.file.read_bytes()) if self.file.exists() else None):
             raise KeptError(
-                f"{self.file} was changed since a run of SUITE=upgrade broke off, and is to be as {self.copy} was: bring "
+                f"{self.file} was changed since a run of SUITE=upgrade broke off; before it, it was {self.copy}: bring "
                 "both together by hand, delete the copy, and run `make up`"
             )
         self.file.write_bytes(self.copy.read_bytes())

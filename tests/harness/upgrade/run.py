@@ -55,6 +55,7 @@ from tests.harness.upgrade.drivers import DeployedPods
 from tests.harness.upgrade.kept import Kept
 from tests.harness.upgrade.look import Look, read_servers
 from tests.harness.upgrade.play import EVERY_S, Changes
+from tests.harness.upgrade.table import markdown
 
 SUITE, PREFIX, EXECUTORS = "upgrade", "up", 2
 CLAIM = (
@@ -164,6 +165,7 @@ class Upgrade:
         """Find out what can be changed, after a run that broke off has been undone. Raises as `on_this_machine`."""
         lifecycle = Lifecycle.here(console)
         stack = lifecycle.stack()
+        stack.adopt_settings()
         kept = Kept(stack.config_file, lifecycle.state.root / COPY)
         if kept.is_there:
             deployment.put_back(lifecycle, stack, kept, console)
@@ -192,7 +194,10 @@ class Upgrade:
         told = f"{subject.says}; changes: {', '.join(f'{name} {times}' for name, times in count.items())}"
         manifest = partial(self._manifest, subject=subject, count=count)
         play = partial(self._play, subject=subject)
-        return run_recorded(CHECKOUT, self.seed, told, self.console, manifest=manifest, play=play)
+        results = run_recorded(CHECKOUT, self.seed, told, self.console, manifest=manifest, play=play)
+        (CHECKOUT / "runs" / "latest" / "changes.md").write_text(markdown(results.changes))
+        self.console.say(f"\n{markdown(results.changes)}")
+        return results
 
     def _manifest(self, run: str, *, subject: Subject, count: Mapping[str, int]) -> dict[str, Any]:
         pipeline, topic = names(run, PREFIX)
