@@ -1,4 +1,4 @@
-"""Drivers that the stack deploys: first by an update, in the epilogue as in any run; no end is news while it changes."""
+"""Drivers that the stack deploys: first by an update, in the epilogue as in any run; while it changes no end is news."""
 
 from __future__ import annotations
 
