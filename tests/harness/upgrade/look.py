@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CHECKSUM = "checksum/"
-CONFIG = f"{CHECKSUM}config"
+MOUNTED = "mounted/"
 SECRETS = tuple(f"{CHECKSUM}{name}" for name in ("spark-secret", "object-store", "database", "kafka-client"))
 """Annotations of a driver's pod that tell the version of what it is given to log in with."""
 WHEEL = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
@@ -29,7 +29,7 @@ class Server:
         cpu: that it asks for.
         memory: that it asks for.
         memory_limit: that it may take.
-        versions: annotations that tell the versions of what it reads.
+        versions: what tells the versions of what it reads, by its place in the pod.
     """
 
     uid: str
@@ -48,7 +48,7 @@ class Look:
         driver: uid of the pod of the driver that runs; empty: none does.
         image: of its container.
         wheel_digest: version of the code that it was given.
-        versions: annotations that tell the versions of its settings and logins.
+        versions: what tells the versions of its settings and logins, by its place in the pod.
         settings: digest of all settings that the driver announced which started last.
         started: uid of that one's pod.
         pinned: version that the newest epoch was declared by.
@@ -200,8 +200,14 @@ def _server(told: dict[str, Any]) -> Server:
 
 
 def _versions(told: dict[str, Any]) -> dict[str, str]:
+    """Return what tells the versions of what a pod reads: checksums, and the Secrets it mounts, named by theirs."""
     annotations = told["metadata"].get("annotations") or {}
-    return {name: str(value) for name, value in annotations.items() if name.startswith(CHECKSUM)}
+    mounted = {
+        f"{MOUNTED}{one['name']}": str(one["secret"].get("secretName"))
+        for one in told["spec"].get("volumes") or []
+        if one.get("secret")
+    }
+    return {name: str(value) for name, value in annotations.items() if name.startswith(CHECKSUM)} | mounted
 
 
 def _runs(told: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
 from infra.toolchain.prepare import prepare
-from tests.harness.act import PARTITIONS, Act
+from tests.harness.act import AWAY_S, PARTITIONS, Act
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
@@ -235,6 +236,7 @@ class Upgrade:
         deployed = self.found.deployed
         name, topic = names(directory.path.name, PREFIX)
         endpoints, namespace = deployed.endpoints(), deployed.platform.namespaces.pipelines
+        os.environ.update(endpoints.credentials)
         return Deployment(
             self.lifecycle,
             prepare(self.console),
@@ -245,7 +247,7 @@ class Upgrade:
             lambda: Target.of(deployed.pulumi("stack", "output", "--json"), name).values,
             Cluster(deployed.kubeconfig, deployed.context, namespace),
             self.platform.servers,
-            ChainReader(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket), name, topic),
+            ChainReader(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket), name, topic, AWAY_S),
             directory,
         )
 

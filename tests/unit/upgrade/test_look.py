@@ -113,8 +113,10 @@ def test_a_server_is_read_with_what_it_asks_for() -> None:
     resources = {"requests": {"cpu": "60m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     told["spec"]["containers"][0]["resources"] = resources
     told["status"]["containerStatuses"] = [{"ready": True}]
+    told["spec"]["volumes"] = [{"name": "tls", "secret": {"secretName": "postgres-1-0"}}, {"name": "data"}]
+    versions = {"mounted/tls": "postgres-1-0"}
     assert read_servers([told, pod("q", "server", deletionTimestamp="now")]) == (
-        Server("p", True, "60m", "1Gi", "2Gi"),
+        Server("p", True, "60m", "1Gi", "2Gi", versions),
     )
 
 
