@@ -96,7 +96,7 @@ def _find_refuting(one: Change) -> list[str]:
         return [f"{one.label}: {one.failed}"]
     if one.lacks:
         return []
-    if False:
+    if one.away_s is None:
         return [f"{one.label}: no epoch was published after it"]
     if one.away_s > one.bound_s:
         return [f"{one.label}: {one.away_s:.0f} s without an epoch, {one.bound_s:.0f} s are allowed"]
