@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers import changes
+from tests.harness.checkers.provenance import digest_of
 from tests.harness.judge.verdict import judge
+from tests.harness.report import page as report
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, oracle_of
 from tests.unit.harness.tamper import change_json, change_lines, lines_of
@@ -131,3 +133,29 @@ def test_the_longest_time_without_an_epoch_counts(
     times: list[int], began: int, seen: int | None, away_s: float | None
 ) -> None:
     assert changes.away_s(times, began, seen) == away_s
+
+
+def test_settings_that_a_change_gave_to_drivers_are_those_of_the_run(run: Path) -> None:
+    """The driver that follows one that was killed announces them; without the change nobody knows whose they are."""
+    other = run / "settings-change-2.json"
+    other.write_text(json.dumps({**json.loads((run / "settings.json").read_text()), "epoch_rows_max": 7}))
+
+    def give(rows: list[Row]) -> None:
+        second = [row for row in rows if row.get("state") == "started"][1]
+        second["settings"] = digest_of(other)
+
+    change_lines(run / "history.jsonl", give)
+    expect(run, UNKNOWN, "bound", "has other settings than the run's")
+    started = [row for row in lines_of(run / "history.jsonl") if row.get("state") == "started"][1]["t"]
+    make(run, t=started + 2, began=started - 1, seen=started + 1, evidence={"settings": other.name})
+    assert oracle_of(run, "changes").verdict is PASS
+    assert oracle_of(run, "bound").verdict is PASS
+
+
+def test_the_page_has_a_line_for_each_change(run: Path) -> None:
+    assert 'id="changes"' not in report.render(run)
+    make(run, evidence={"driver": "the one of before"})
+    judge(run)
+    page = report.render(run)
+    assert 'id="changes"' in page
+    assert "driver: the one of before" in page

@@ -1,4 +1,4 @@
-"""Drivers that the stack deploys: first by an update, in the epilogue as in any run; while it changes no end is news."""
+"""Drivers that the stack deploys: first by an update, later as in any run; while it changes no end is news."""
 
 from __future__ import annotations
 
