@@ -26,7 +26,7 @@ from infra.images import wheels
 from infra.images.builder import Builder, write_references
 from infra.images.wheels import keep
 from infra.settings.images import JOB_IMAGE
-from infra.settings.load import images_from, merge
+from infra.settings.load import images_from, merge, plain
 from infra.settings.profiles import DEFAULT, PROFILES
 from infra.settings.security import Security
 from infra.toolchain.prepare import Toolchain
@@ -53,7 +53,8 @@ def read_given(text: str) -> dict[str, Any]:
         NoChangeError: pipelines are a list there, in which none can be named.
     """
     config = (yaml.safe_load(text) or {}).get("config") or {}
-    given = {name.removeprefix(f"{PROJECT}:"): one for name, one in config.items() if name.startswith(f"{PROJECT}:")}
+    own = {name.removeprefix(f"{PROJECT}:"): one for name, one in config.items() if name.startswith(f"{PROJECT}:")}
+    given = {name: plain(name, one) if isinstance(one, str) else one for name, one in own.items()}
     if isinstance(given.get("pipelines"), list):
         raise NoChangeError(
             "pipelines is a list in the stack's settings, and a run adds one by its name: write them by name "

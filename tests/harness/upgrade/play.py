@@ -23,15 +23,11 @@ ENDING_S = 1500.0
 """An update that is under way ends within its own limits; it is waited for, so that no other begins beside it."""
 
 
-class UpdateError(UserError):
-    """An update of the stack failed; the message has the end of what Pulumi said."""
-
-
 class Deployed(Protocol):
     """The stack, and what is seen of it."""
 
     def change(self, sets: Mapping[str, str], bump: int | None) -> None:
-        """Set settings, build and load a wheel of that number, and update. Raises UpdateError."""
+        """Set settings, build and load a wheel of that number, and update. Raises UserError, with what Pulumi said."""
 
     def look(self) -> Look:
         """See what there is now. Raises UserError, OSError."""

@@ -72,6 +72,7 @@ def test_a_copy_is_nobody_elses_to_read(kept: Kept) -> None:
 def test_settings_are_laid_over_the_profile() -> None:
     found = read_given(BEFORE + "  effectively-once:security:\n    spark: true\n  other:key: 1\n")
     assert found["security"] == {"spark": True}
+    assert read_given(BEFORE + """  effectively-once:security: '{"spark": true}'\n""")["security"] == {"spark": True}
     assert found["kafka"] == {"storage_size": "4Gi"}
     assert "key" not in found
 
