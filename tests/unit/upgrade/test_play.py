@@ -152,13 +152,15 @@ def test_without_records_left_nothing_is_shown(world: World) -> None:
 
 
 def test_a_stack_that_cannot_be_seen_for_a_moment_is_looked_at_again(world: World) -> None:
-    looks = iter([Look(driver="a", started="a"), OSError("reset"), ClusterTimeoutError("away")])
+    looks: Iterator[Look | Exception] = iter(
+        [Look(driver="a", started="a"), OSError("reset"), ClusterTimeoutError("away")]
+    )
 
     def look() -> Look:
-        found = next(looks, None)
+        found = next(looks, world.seen)
         if isinstance(found, Exception):
             raise found
-        return found or world.seen
+        return found
 
     world.look = look  # type: ignore[method-assign]
     (told,) = world.make(EXECUTORS)
