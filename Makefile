@@ -47,8 +47,8 @@ run: ## it runs here: broker, object store and Spark, until Ctrl-C [AT=folder JO
 ##@ Prove it on Kubernetes
 up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos|brokers|ha MONITORING=1]
 	@$(CLI) up $(call option,profile,PROFILE) $(if $(MONITORING),--monitoring)
-acceptance: ## kill executor pods and more, judge the outputs; jobs: of the further jobs; alerts: each raised by its fault [SUITE=all|smoke|ha|jobs|alerts JOB= SEED= FAULTS= QUIET=minutes]
-	@$(CLI) acceptance $(call option,suite,SUITE) $(call option,job,JOB) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,quiet,QUIET)
+acceptance: ## kill executor pods and more, judge the outputs; jobs: of the further jobs; alerts: each raised by its fault; upgrade: changed while it runs [SUITE=all|smoke|ha|jobs|alerts|upgrade JOB= SEED= FAULTS= QUIET=minutes CHANGES=]
+	@$(CLI) acceptance $(call option,suite,SUITE) $(call option,job,JOB) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,quiet,QUIET) $(call option,changes,CHANGES)
 down: ## remove all of it [FORGET=1 gives up a state that cannot be read]
 	@$(CLI) down $(if $(FORGET),--forget)
 

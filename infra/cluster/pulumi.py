@@ -77,15 +77,20 @@ class Stack:
             self.config_file.unlink(missing_ok=True)
             # Another stack may be the one that the user has selected here.
             self.run("stack", "init", self.name, "--secrets-provider", "passphrase", "--no-select")
-        elif not self.config_file.exists() and self._kept_file().exists():
-            # Another checkout made it: its salt is needed to read the state.
-            shutil.copyfile(self._kept_file(), self.config_file)
+        else:
+            self.adopt_settings()
         self.run("config", "set", "--stack", self.name, "effectively-once:profile", profile)
         crds = ("effectively-once:spark_operator.crds", str(self.state.resource_definitions))
         self.run("config", "set", "--stack", self.name, "--path", *crds)
         if monitoring:
             self.run("config", "set", "--stack", self.name, "--path", "effectively-once:monitoring.enabled", "true")
         shutil.copyfile(self.config_file, self._kept_file())
+
+    def adopt_settings(self) -> None:
+        """Have the stack's settings file in this checkout, where another one made the stack."""
+        if not self.config_file.exists() and self._kept_file().exists():
+            # Its salt is needed to read the state.
+            shutil.copyfile(self._kept_file(), self.config_file)
 
     def up(self, console: Console) -> None:
         """Deploy. A second call finds nothing to change; after an interrupted one it goes on."""

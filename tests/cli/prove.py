@@ -55,22 +55,28 @@ def acceptance(
     suite: Annotated[
         str,
         typer.Option(
-            help="smoke (5 kills), all, ha (copies of servers), jobs (the further jobs), or alerts (each by its fault)."
+            help="smoke (5 kills), all, ha (copies of servers), jobs (the further jobs), alerts (each by its fault), or "
+            "upgrade (changed while it runs)."
         ),
     ] = "all",
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
     job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
     faults: Annotated[str | None, typer.Option(help="Of alerts: names with commas between; all if left out.")] = None,
+    *,
     quiet: Annotated[
         float, typer.Option(min=0, help="Of alerts: minutes before the faults in which none may fire.")
     ] = 3.0,
+    changes: Annotated[
+        str | None, typer.Option(help="Of upgrade: names with commas between; all that can be made if left out.")
+    ] = None,
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness.campaigns import acceptance as suites  # noqa: PLC0415
-    from tests.harness.campaigns.suites import ALERTS, JOBS  # noqa: PLC0415
+    from tests.harness.campaigns.suites import ALERTS, JOBS, UPGRADE, refuse_foreign  # noqa: PLC0415
     from tests.harness.judge.verdict import show  # noqa: PLC0415
 
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    refuse_foreign(suite, changes)
     if suite == JOBS or job is not None:
         from tests.acceptance import jobs  # noqa: PLC0415
 
@@ -81,7 +87,12 @@ def acceptance(
         raised = run.on_this_machine(drawn, default_console(), faults, quiet)
         run.show(raised, console_out())
         raise typer.Exit(raised.verdict.exit_code)
-    results = suites.on_this_machine(suite, drawn, default_console())
+    if suite == UPGRADE:
+        from tests.harness.upgrade import run as upgrade  # noqa: PLC0415
+
+        results = upgrade.on_this_machine(drawn, default_console(), changes)
+    else:
+        results = suites.on_this_machine(suite, drawn, default_console())
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
 

@@ -23,6 +23,7 @@ from tests.harness.epilogue import Epilogue
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.campaign import Campaign
 from tests.harness.history import History
+from tests.harness.meanwhile import Meanwhile
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.stack.stack import Stack
@@ -65,6 +66,7 @@ class Act:
         partitions: of the input topic.
         outputs: what the pipeline writes to.
         services: reads servers of several copies all along; None: there are none, or nobody reads them.
+        meanwhile: what is done while records are sent, in the place of faults.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Act:
         partitions: int = PARTITIONS,
         outputs: Outputs = USER_COUNTS,
         services: Services | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> None:
         self.directory, self.history, self.stack, self.subject = directory, history, stack, subject
         self.faults, self.console, self.stop = faults, console, stop
@@ -96,7 +99,7 @@ class Act:
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
         self.topics = Topics(stack.endpoints.kafka_bootstrap, stack.replication)
         self.chain = self._chain(AWAY_S)
-        self.campaign = Campaign(
+        self.campaign: Meanwhile = meanwhile or Campaign(
             faults,
             arsenal or ExecutorArsenal(drivers),
             drivers,
@@ -194,8 +197,7 @@ class Act:
         with self.console.step("driver and executors"):
             self.drivers.start("driver", self.settings_path)
             self.watch.wait_for("the driver", lambda: bool(self.watch.seen), patience.driver_s, self.drivers.alive)
-        struck = f"{len(self.faults)} faults" if self.faults else "no fault"
-        with self.console.step(f"{self.subject.numbers.sent:,} records through the pipeline, {struck}"):
+        with self.console.step(f"{self.subject.numbers.sent:,} records through the pipeline, {self.campaign.says}"):
             self._phase("steady")
             campaign = self.campaign
             campaign.start()

@@ -97,6 +97,13 @@ class PlannedFaults(_Frozen):
     count: PositiveInt
 
 
+class PlannedChanges(_Frozen):
+    """How many changes of a name are planned: updates of the stack while the pipeline runs."""
+
+    name: str
+    count: PositiveInt
+
+
 class Manifest(_Frozen):
     """`manifest.json`. `faults` says of which kinds the planned faults are, where there is more than one.
 
@@ -115,6 +122,7 @@ class Manifest(_Frozen):
     workload: PlannedWorkload
     faults_planned: NonNegativeInt
     faults: tuple[PlannedFaults, ...] = ()
+    changes: tuple[PlannedChanges, ...] = ()
     concurrent_reader: bool = False
     controls: tuple[PlannedControl, ...] = ()
     schemas: dict[str, SinkSchema] = Field(default_factory=dict)

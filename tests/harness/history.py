@@ -45,7 +45,7 @@ class History:
         """Append one event.
 
         Args:
-            event: `phase`, `epoch`, `step`, `fault`, `driver`, `sent` or `unacknowledged`.
+            event: `phase`, `epoch`, `step`, `fault`, `driver`, `sent`, `unacknowledged` or `change`.
             t: milliseconds since 1970 when it happened; now when left out.
             fields: the rest of the event, JSON values.
 

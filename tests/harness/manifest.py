@@ -13,7 +13,7 @@ from effectively_once.driver.version import package_digest
 from infra.versions import of_run
 from tests.harness.commit import PRODUCT, SOURCE, git_state
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
-from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
+from tests.harness.evidence import Manifest, PlannedChanges, PlannedControl, PlannedFaults, PlannedWorkload, Settings
 from tests.harness.schedule import Strike
 from tests.harness.schemas import USER_COUNTS, SinkSchema
 from tests.harness.subject import Subject
@@ -56,6 +56,7 @@ def manifest_of(
     named: Mapping[str, str] | None = None,
     schemas: Mapping[str, SinkSchema] = USER_COUNTS,
     code: Mapping[str, str] | None = None,
+    changes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The document of a run that is about to begin.
 
@@ -73,6 +74,7 @@ def manifest_of(
         named: settings that no verdict depends on.
         schemas: of all its sinks.
         code: digests of what drivers will run, by package; None: that of the checkout.
+        changes: how many of each name are made while it runs; None: none.
 
     Raises:
         ValidationError: a field is not what the judge will read (tests.harness.evidence.Manifest).
@@ -96,6 +98,7 @@ def manifest_of(
         workload=PlannedWorkload.model_validate(workload, extra="forbid"),
         faults_planned=len(strikes),
         faults=sorts_of(strikes),
+        changes=tuple(PlannedChanges(name=name, count=count) for name, count in (changes or {}).items()),
         concurrent_reader=True,
         controls=tuple(controls),
         schemas=dict(schemas),

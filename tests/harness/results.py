@@ -162,6 +162,29 @@ class Recovery(_Frozen):
     caught_up_s: Spread | None = None
 
 
+class Change(_Frozen):
+    """One change of a pipeline that ran, by an update of its stack.
+
+    `up_s` is how long the update took, `away_s` the longest time without an epoch, from the last before it to the first
+    once the new value was seen where it counts, and `bound_s` what was allowed. `lacks` is why it shows nothing,
+    `failed` what went wrong; both are empty where it took effect. `evidence` is where the new value was seen.
+    """
+
+    name: str
+    says: str
+    up_s: float
+    away_s: float | None
+    bound_s: float
+    lacks: str = ""
+    failed: str = ""
+    evidence: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """As complaints name it."""
+        return f"{self.name} ({self.says})"
+
+
 class Bound(_Frozen):
     """Faults of a role that hit, and the bound (95 %) on the probability that one of them breaks an output.
 
@@ -330,6 +353,7 @@ class Results(_Frozen):
     outputs: dict[str, Output] = Field(default_factory=dict)
     epochs: Epochs = Epochs()
     faults: tuple[Fault, ...] = ()
+    changes: tuple[Change, ...] = ()
     recovery: tuple[Recovery, ...] = ()
     bounds: tuple[Bound, ...] = ()
     bounds_say: str = ""

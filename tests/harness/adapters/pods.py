@@ -64,6 +64,11 @@ class PodDrivers:
         return str(self.values["name"])
 
     @property
+    def _selector(self) -> str:
+        """Of its pods."""
+        return f"{label_of(self.run)},sparkoperator.k8s.io/app-name={self.name}"
+
+    @property
     def executors_wanted(self) -> int:
         """How many executors the pipeline has when all is well."""
         return int(self.values.get("executors", {}).get("count", 2))
@@ -263,7 +268,7 @@ class PodDrivers:
         self._disarm()
         self._started = False
         self.cluster.delete_application(self.name)
-        selector = f"{label_of(self.run)},sparkoperator.k8s.io/app-name={self.name}"
+        selector = self._selector
         self.cluster.wait_for(
             f"the end of the pods of {self.name}",
             lambda: self.cluster.application(self.name) is None and not self.cluster.pods(selector),

@@ -68,6 +68,8 @@ JOBS = "jobs"
 """Of the other jobs, each judged by itself: no suite of strikes at user_counts."""
 ALERTS = "alerts"
 """Each alert, raised by its fault: likewise."""
+UPGRADE = "upgrade"
+"""A pipeline that is changed while it runs."""
 
 
 class NoSuiteError(UserError):
@@ -147,8 +149,14 @@ SUITES = {
 }
 
 
+def refuse_foreign(suite: str, changes: str | None) -> None:
+    """Refuse what is asked of another suite, before anything is looked for. Raises NoSuiteError."""
+    if changes is not None and suite != UPGRADE:
+        raise NoSuiteError(f"CHANGES is of SUITE={UPGRADE}, and SUITE is {suite}: leave one of them out")
+
+
 def suite_named(name: str) -> Suite:
     """The suite of a name. Raises NoSuiteError."""
     if name not in SUITES:
-        raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}, {JOBS}, {ALERTS}")
+        raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}, {JOBS}, {ALERTS}, {UPGRADE}")
     return SUITES[name]

@@ -16,7 +16,7 @@ from tests.harness.history import end_of_links, link_in
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 NAME, FORMAT = "bound.json", 1
-MADE_OF_IT = ("results.json", "junit.xml", "report.html", NAME)
+MADE_OF_IT = ("results.json", "junit.xml", "report.html", "changes.md", NAME)
 """Files that are made of the evidence, and are none."""
 BESIDE = ("logs", "work", "controls")
 """Folders that no verdict rests on, or that are bound by themselves."""

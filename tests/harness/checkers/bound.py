@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.harness.checkers import binding, origin, provenance
+from tests.harness.checkers import binding, changes, origin, provenance
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import EVERY
@@ -27,6 +27,8 @@ def judge(case: Case) -> Oracle:
     complaints += provenance.contradictions(manifest, case.events, run.path)
     for name in ("wheel_digest", "settings_digest"):
         digests = {getattr(record, name) for record in case.chain.epochs}
+        if name == "wheel_digest":
+            digests -= changes.find_wheels(case.events)
         complaints += [f"epochs have {len(digests)} different {name}s"] * (len(digests) > 1)
     seen: dict[bytes, str] = {}
     for planned in manifest.controls:

@@ -42,10 +42,13 @@ def minimum_of(manifest: Manifest) -> Minimum:
     """Return what a run needs.
 
     A part of a campaign leaves its controls to another part, and claims none; for a declared pipeline there are none.
+    Where the pipeline was changed, the changes are what the claim needs (`changes`).
     """
     sorts = SORTS if manifest.workload.kind == "seeded" else ("fresh",)
     if manifest.run.endswith(BASELINE):
         return Minimum(0, (), sorts)
+    if manifest.changes:
+        return Minimum(0, tuple(one.name for one in QUICK), sorts)
     part = manifest.settings.campaign in (*CAMPAIGNS, OWN_PIPELINE)
     return Minimum(1, () if part else tuple(one.name for one in QUICK), sorts)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.harness.absorbed import SERVICE
 
-EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process", SERVICE)
+EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process", "change", SERVICE)
 """All that a history tells of. A line of another sort would be passed over, and what it tells with it."""
 STATES = ("declared", "published")
 """Of an epoch."""

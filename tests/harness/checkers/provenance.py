@@ -102,19 +102,27 @@ def _of_other_code(manifest: Manifest, start: Event) -> Iterator[str]:
 def _of_other_settings(events: Events, run: Path, repaired: bool) -> Iterator[str]:
     """Describe settings files that no driver was started with, and drivers that were started with others.
 
-    Before the epilogue that is the first file alone. A repair replaces the settings that drivers before it had.
+    Before the epilogue that is the first file, and those that changes gave to drivers. A repair replaces the settings
+    that drivers before it had.
     """
-    files = {name: digest_of(run / name) for name in GIVEN if (run / name).is_file()}
+    changed = find_changed(events)
+    files = {name: digest_of(run / name) for name in (*GIVEN, *changed) if (run / name).is_file()}
     if GIVEN[0] not in files:
         yield f"{run / GIVEN[0]} is missing"
     announced = {one["settings"] for one in _starts(events)}
     yield from (f"no driver was started with {name} as it is" for name in files if files[name] not in announced)
     phases = [one.get("phase") for one in events]
     epilogue = phases.index("epilogue") if "epilogue" in phases else len(events)
-    allowed = {files.get(GIVEN[0])}, {*files.values()}
+    allowed = {files.get(name) for name in (GIVEN[0], *changed)}, {*files.values()}
     for at, event in enumerate(events):
         if _is_start(event) and event["settings"] not in allowed[at > epilogue] and not repaired:
             yield f"{_who(event)} has other settings than the run's"
+
+
+def find_changed(events: Events) -> list[str]:
+    """Return the files of settings that changes of the run gave to drivers."""
+    told = (one.get("evidence") for one in events if one["event"] == "change")
+    return list(dict.fromkeys(str(one["settings"]) for one in told if isinstance(one, Mapping) and "settings" in one))
 
 
 def digest_of(settings: Path) -> str:

@@ -112,6 +112,11 @@ class Campaign(threading.Thread):
         self._portions_undone = 0
         self.error: BaseException | None = None
 
+    @property
+    def says(self) -> str:
+        """What is struck, for the console."""
+        return f"{len(self._planned)} faults" if self._planned else "no fault"
+
     def run(self) -> None:
         """Strike; what goes wrong here is kept for the run to raise, and judged as missing faults."""
         try:

@@ -17,6 +17,7 @@ from tests.harness.checkers import (
     binding,
     bound,
     chain,
+    changes,
     claim,
     endings,
     faults,
@@ -36,7 +37,19 @@ from tests.harness.checkers.declared_run import DeclaredCase, is_declared
 from tests.harness.evidence import EvidenceError, Manifest, PlannedControl
 from tests.harness.judge import junit
 from tests.harness.judge.expectations import DECLARED, USER_COUNTS, Expectations
-from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.results import (
+    Answer,
+    Change,
+    Control,
+    Epochs,
+    Fault,
+    Oracle,
+    Output,
+    Results,
+    Verdict,
+    Workload,
+    worst,
+)
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 _T = TypeVar("_T")
@@ -128,6 +141,7 @@ def _judge_run(
         protect("coverage", 0, expected.coverage, case),
         *(protect(*check, case) for check in expected.guards),
         protect("faults", 0, hits, case),
+        *_changes(case),
         protect(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
         protect("controls", 0, controls, case),
         protect(bound.NAME, 0, bound.judge, case),
@@ -154,6 +168,14 @@ def _history(case: Case, broke_off: str | None) -> Oracle:
     complaints = [f"the run broke off: {broke_off}"] if broke_off is not None else []
     complaints += [*found.evidence, *(f"a driver ended: {one.get('says')}" for one in ended)]
     return vacuity.guard("history", found.says, complaints)
+
+
+def _changes(case: Case) -> list[Oracle]:
+    """Whether the pipeline went on through every change, of a run that planned some or tells of one."""
+    manifest = read_or(lambda: case.manifest, None)
+    told = read_or(lambda: any(one["event"] == changes.EVENT for one in case.events), False)
+    due = told or (manifest is not None and bool(manifest.changes))
+    return [protect(changes.NAME, 0, changes.judge, case)] if due else []
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:
@@ -251,9 +273,12 @@ def _results(
         gave_up = read_or(lambda: loss.sentence(case.chain.epochs, case.lost), "")
         of_manifest = "" if manifest is None else manifest.claim + claim.but(gave_up)
         said = of_manifest if sentence is None else sentence(outputs, found, controls, oracles, gave_up)
+    changed: list[Change] = read_or(lambda: changes.read(case.events), [])
+    said += changes.sentence(changed)
     backlog, bounds = read_or(lambda: case.backlog, None), recovery.bounds(found, verdict)
     results = _summary(case, verdict, said, oracles=oracles, outputs=outputs, found=found, backlog=backlog)
     own = {"bounds": bounds, "bounds_say": recovery.BOUND_SAYS if bounds else "", "controls": tuple(controls)}
+    own["changes"] = tuple(changed)
     return results.model_copy(update={**own, "root": binding.root_of(case.run.path)})
 
 

@@ -129,6 +129,7 @@ def _view(run: Recording, path: Path) -> dict[str, Any]:
         "faults": [_fault_row(number, fault, run.start_ms) for number, fault in enumerate(faults, 1)],
         "faults_say": _faults_say(faults),
         "folded": FOLDED,
+        "changes": [_change_row(number, one) for number, one in enumerate(mappings(results.get("changes")), 1)],
         "sorts": recovery.sorts(results),
         "bounds": recovery.bounds(results),
         "bounds_say": text(results.get("bounds_say")),
@@ -308,6 +309,21 @@ def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str,
     }
 
 
+def _change_row(number: int, change: dict[str, Any]) -> dict[str, Any]:
+    why = text(change.get("failed")) or text(change.get("lacks"))
+    evidence = [f"{name}: {text(value)}" for name, value in mapping(change.get("evidence")).items()]
+    return {
+        "number": number,
+        "name": text(change.get("name")),
+        "says": text(change.get("says")),
+        "up": typeset.seconds(real(change.get("up_s"))),
+        "away": typeset.seconds(real(change.get("away_s"))),
+        "bound": typeset.seconds(real(change.get("bound_s"))),
+        "seen": why or "; ".join(evidence),
+        "effect": not why,
+    }
+
+
 def _became(fault: dict[str, Any]) -> str:
     return "woke" if text(fault.get("kind")) == "zombie" else "was replaced"
 
@@ -351,7 +367,11 @@ def _commands(run: Recording) -> list[tuple[str, str]]:
     directory = shlex.quote(f"runs/{text(run.manifest.get('run')) or run.name}")
     settings, workload = mapping(run.manifest.get("settings")), mapping(run.manifest.get("workload"))
     words = [_command(settings)]
-    words += [f"{key.upper()}={shlex.quote(text(settings[key]))}" for key in ("faults", "records") if key in settings]
+    words += [
+        f"{key.upper()}={shlex.quote(text(settings[key]))}"
+        for key in ("faults", "records", "changes")
+        if key in settings
+    ]
     if settings.get("campaign") == OWN_PIPELINE:
         # Where its folder is, no run directory tells: it is a path of a machine.
         words += ["AT=...", f"JOB={shlex.quote(text(settings.get('job')))}"]

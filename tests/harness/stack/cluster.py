@@ -186,9 +186,17 @@ class ClusterStack:
             lambda: self.cluster.job(job),
         )
 
-    def follow(self, values: Mapping[str, Any], events: Path, logs: Path) -> PodLog:
-        """Follow what the pods of a chart's values announce, to the end of the run."""
-        selector = f"{RUN_LABEL}={self.run},sparkoperator.k8s.io/app-name={values['name']}"
+    def follow(self, values: Mapping[str, Any], events: Path, logs: Path, *, labelled: bool = True) -> PodLog:
+        """Follow what the pods of a chart's values announce, to the end of the run.
+
+        Args:
+            values: of the chart.
+            events: file that announcements are appended to.
+            logs: folder of the pods' logs.
+            labelled: whether the pods have the run's label; those that the stack deployed do not.
+        """
+        label = f"{RUN_LABEL}={self.run}," if labelled else ""
+        selector = f"{label}sparkoperator.k8s.io/app-name={values['name']}"
         log = PodLog(self.cluster.reader, self.cluster.namespace, selector, events, logs)
         log.start()
         self._followers.append(log)

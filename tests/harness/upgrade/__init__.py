@@ -1,0 +1,1 @@
+"""A deployed pipeline changed while it runs, by updates of its stack: `make acceptance SUITE=upgrade`."""

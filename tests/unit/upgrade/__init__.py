@@ -1,0 +1,1 @@
+"""A pipeline that is changed while it runs."""
