@@ -97,9 +97,7 @@ def _open_reader(address: ShardAddress, isolation: str) -> Iterator[Consumer]:
             raise unreachable(error.args[0], address.bootstrap, address.topic) from error
 
 
-def _last(
-    consumer: Consumer, rows: int | None, end: int, timeout_s: float, address: ShardAddress
-) -> deque[Placed]:
+def _last(consumer: Consumer, rows: int | None, end: int, timeout_s: float, address: ShardAddress) -> deque[Placed]:
     """Read up to the end, and keep so many of the last messages, or all; EOF tells where a marker stands."""
     kept: deque[Placed] = deque(maxlen=rows)
     while True:

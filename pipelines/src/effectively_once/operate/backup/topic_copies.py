@@ -172,10 +172,10 @@ class TopicCopies:
             return True
         told = "none" if mark is None else str(mark.epoch)
         raise SinkError(
-            f"the topics of a sink are not empty, and their mark is {told}, not {head.last_recorded} as in the backup",
+            f"the topics of a sink are not empty, and their mark is {told}, not the backup's {head.last_recorded}",
             str(address),
-            f"Keep what you need of them. Delete {address.topic} and {address.progress}, run `effectively-once create`, "
-            "then restore again.",
+            f"Keep what you need of them. Delete {address.topic} and {address.progress}, run "
+            "`effectively-once create`, then restore again.",
         )
 
     def _copies(self) -> TopicsManifest:
@@ -212,11 +212,8 @@ def cut(placed: Sequence[Placed], last: Rows, address: ShardAddress) -> list[Row
 
     """
     begins = [at for at, (offset, _) in enumerate(placed) if at == 0 or placed[at - 1][0] != offset - 1]
-    ends = [
-        end
-        for begin, end in pairwise([*begins, len(placed)])
-        if end - begin == last.rows and describe([row for _, row in placed[begin:end]], last.digest).digest == last.digest
-    ]
+    spans = [(begin, end) for begin, end in pairwise([*begins, len(placed)]) if end - begin == last.rows]
+    ends = [end for begin, end in spans if _digest(placed[begin:end], last) == last.digest]
     if len(ends) != 1:
         raise BackupError(
             f"{len(ends)} transactions in the topic have the {last.rows:,} rows of the last epoch of the backup",
@@ -224,6 +221,10 @@ def cut(placed: Sequence[Placed], last: Rows, address: ShardAddress) -> list[Row
             "Retention may have deleted them: copy the topic by the broker's own means, and back up without --topics.",
         )
     return [row for _, row in placed[: ends[0]]]
+
+
+def _digest(placed: Sequence[Placed], like: Rows) -> str:
+    return describe([row for _, row in placed], like.digest).digest
 
 
 def encode(rows: Sequence[Row]) -> bytes:
