@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from tests.experiments import figures as shared
 from tests.experiments.drill.plan import Plan
 from tests.experiments.figures import FACTS
@@ -46,8 +48,8 @@ class Facts(shared.Facts):
     part: str
     taken_ms: int = 0
     recorded: int = -1
-    ends: dict[str, int] = {}
-    copied: dict[str, int] = {}
+    ends: dict[str, int] = Field(default_factory=dict)
+    copied: dict[str, int] = Field(default_factory=dict)
     published: int = -1
     destroyed_ms: int = 0
     stopped_ms: int = 0
@@ -188,9 +190,8 @@ def compare_windows(rows: Iterable[Row], sent: Iterable[Row], *, whole: bool) ->
     found: dict[Window, list[int]] = {}
     for row in rows:
         found.setdefault((row["user"], row["window_start_ms"]), []).append(row["count"])
-    wrong = [
-        f"{user} in {at}: {told}, not {due[user, at]}" for (user, at), told in found.items() if told != [due[user, at]]
-    ]
+    differing = {key: told for key, told in found.items() if told != [due[key]]}
+    wrong = [f"{user} in {at}: {told}, not {due[user, at]}" for (user, at), told in differing.items()]
     absent = [f"{user} in {at}: nothing, not {number}" for (user, at), number in due.items() if (user, at) not in found]
     return len(found), sorted(wrong + (absent if whole else []))
 

@@ -16,7 +16,7 @@ HEADING = [
     "records lost",
     "seconds of data",
     "minutes of time",
-    "of it restored in, s",
+    "of it restoring, s",
     "age of backup, s",
 ]
 DETAIL: dict[str, Callable[[Figures], str]] = {
@@ -72,8 +72,8 @@ def says(results: Drill) -> str:
     return (
         f"A pipeline counts {plan.pace} records a second and is backed up twice, into a folder outside. "
         f"{plan.between_s} seconds after the second backup something is destroyed under it: {', '.join(plan.parts)}. "
-        "The driver is stopped, everything is restored from the folder by the commands of the how-to, and a driver goes "
-        "on. Records that were sent are compared with those that the sinks show in the end."
+        "The driver is stopped, everything is restored from the folder by the commands of the how-to, and a driver "
+        "goes on. Records that were sent are compared with those that the sinks show in the end."
     )
 
 

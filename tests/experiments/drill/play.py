@@ -127,7 +127,7 @@ class Play(ArmPlay[Stack]):
             load.join(DRAIN_S)
 
     def _back_up(self, role: Role) -> Path:
-        """Take two backups of a series while records flow, and wait until the sinks are ahead; where the last one is."""
+        """Take two backups while records flow, and wait until the sinks are ahead; returns where the last one is."""
         watch, patience = self.processes.watch, self.stack.patience.driver_s
         series = self.directory.path.absolute() / OUTSIDE
         with self.console.step(f"{self.name}: records flow, two backups"):
@@ -218,7 +218,7 @@ class Play(ArmPlay[Stack]):
             for one in closers(latest, sender.acknowledged, WINDOW_MS, LATENESS_MS):
                 # Each is in an epoch of its own: the second one has the watermark that closes all windows.
                 self._wait_until_published(chain, sender)
-                self.sent, before = sender.acknowledged, sender.acknowledged
+                before = sender.acknowledged
                 if not sender.send([one]) or sender.acknowledged == before:
                     raise RunError(f"the broker did not acknowledge {one.id}")
             self._wait_until_published(chain, sender)
@@ -228,7 +228,9 @@ class Play(ArmPlay[Stack]):
             head = chain.head()
             assert head is not None, "it is restored"
             ends = chain.progress().ends
-            return head.content["declared"] is None and all(ends.get(p, 0) >= end for p, end in sender.ends.items())
+            # A published epoch is recorded when the next one is declared, for which there may be no records.
+            published = self.processes.watch.last_published >= head.last_pinned
+            return published and all(ends.get(p, 0) >= end for p, end in sender.ends.items())
 
         wait_for("everything that was sent to be published", SETTLE_S, done)
 
@@ -260,7 +262,7 @@ class Play(ArmPlay[Stack]):
                     lines.write(row)
 
     def _command(self, role: Role, command: str, *words: str, due: int = STARTS, file: str = "operator") -> str:
-        """Run a command as an operator does, outside; returns its last line. Raises RunError: its exit code is another."""
+        """Run a command as an operator does; returns its last line. Raises RunError: its exit code is another."""
         endpoints = self.stack.endpoints
         outside = {"kafka_bootstrap": endpoints.kafka_bootstrap, "s3_endpoint": endpoints.s3_endpoint}
         path = self.directory.path.absolute() / f"{file}.json"

@@ -25,7 +25,7 @@ def test_the_cluster_that_make_up_made_is_taken(state: StateDirectory, context: 
 
 
 def test_another_cluster_is_refused(state: StateDirectory, tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="KUBECONFIG names .*elsewhere"):
+    with pytest.raises(RefusedError, match=r"KUBECONFIG names .*elsewhere"):
         refuse_others(state, tmp_path / "elsewhere", None)
     with pytest.raises(RefusedError, match="context production is not"):
         refuse_others(state, state.kubeconfig, "production")
