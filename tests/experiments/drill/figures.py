@@ -73,6 +73,7 @@ class Figures(shared.Figures):
         unpublished: of those sent later, not shown.
         lost: of those that came after the backup, not shown.
         lost_s: seconds in which these were acknowledged, from the first to the destruction.
+        forgotten: shown by the restored pipeline and, as a copy came later, by the one of another name.
         in_open_windows: of the backup's, in windows that no row counts.
         windows: rows of counts that were compared.
         wrong: what is wrong with them.
@@ -95,6 +96,7 @@ class Figures(shared.Figures):
     unpublished: list[str]
     lost: int
     lost_s: float
+    forgotten: int
     in_open_windows: int
     windows: int
     wrong: list[str]
@@ -138,6 +140,7 @@ def figures(run: Path, _: Plan, part: str) -> list[Figures]:
     counts = Counter(row["id"] for row in shown[ACCEPTED])
     counts_later = counts if later is shown else Counter(row["id"] for row in later[ACCEPTED])
     known = ids | came_after.keys() | (set() if facts.renamed else since)
+    known_later = {row["id"] for row in sent_later} if facts.renamed else known
     lost = {one: at for one, at in came_after.items() if one not in counts}
     doubled = [one for one, times in (counts + (counts_later if facts.renamed else Counter())).items() if times > 1]
     windows, wrong = compare_windows(shown[USER_COUNTS], sends, whole=not facts.renamed)
@@ -155,10 +158,11 @@ def figures(run: Path, _: Plan, part: str) -> list[Figures]:
             sent_later=len(since),
             missing=sorted(ids - counts.keys()),
             doubled=sorted(doubled),
-            phantoms=sorted(counts.keys() - known | counts_later.keys() - (since if facts.renamed else known)),
+            phantoms=sorted((counts.keys() - known) | (counts_later.keys() - known_later)),
             unpublished=sorted(since - counts_later.keys()),
             lost=len(lost),
             lost_s=round((facts.destroyed_ms - min(lost.values())) / 1000, 1) if lost else 0.0,
+            forgotten=len(counts.keys() & counts_later.keys()) if facts.renamed else 0,
             in_open_windows=sum(fresh[one] not in counted for one in ids),
             windows=windows,
             wrong=wrong,

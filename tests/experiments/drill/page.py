@@ -25,6 +25,7 @@ DETAIL: dict[str, Callable[[Figures], str]] = {
     "records after the destruction (not published)": lambda one: f"{one.sent_later:,} ({len(one.unpublished):,})",
     "records shown twice": lambda one: f"{len(one.doubled):,}",
     "windows (wrong)": lambda one: f"{one.windows:,} ({len(one.wrong):,})",
+    "records whose copies another name took again": lambda one: f"{one.forgotten:,}",
     "records of the backup in windows that were never counted": lambda one: f"{one.in_open_windows:,}",
     "epochs by which sinks were ahead": lambda one: f"{one.ahead:,}",
     "until the driver had stopped, s": lambda one: f"{one.stop_s:.1f}",
