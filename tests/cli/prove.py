@@ -72,7 +72,7 @@ def drill(
         raise typer.Exit(command.main(kinds.experiment("drill"), [*words, *context.args]))
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     results = on_cluster.play(Plan(drawn, (parts,) if parts else PARTS), default_console())
-    typer.echo(page.markdown(on_cluster.EXPERIMENT.page, results))
+    typer.echo(page.markdown(kinds.experiment("drill").page, results))
     raise typer.Exit(results.verdict.exit_code)
 
 
