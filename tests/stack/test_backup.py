@@ -202,7 +202,10 @@ def test_sinks_that_went_on_are_made_anew_and_filled_from_the_backup(
     assert main(restore) == SinkError.exit_code
     assert f"their mark is {last}, not " in capsys.readouterr().err
     assert list(clicks.store.names(f"{clicks.layout.pipeline}/")) == []
+    # The chain alone comes back, and no driver may start on it; its topics are made anew beside it.
+    assert main(restore[:-1]) == SinkError.exit_code
     clicks.make_topics_anew()
+    capsys.readouterr()
     assert main(restore) == 0
     assert "start: a driver would start" in capsys.readouterr().out
     assert main(restore) == 0
