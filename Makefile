@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images sbom schema lint docs test planted fuzz mutants tampered bench test-core test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance drill down tools images sbom schema lint docs test planted fuzz mutants tampered bench test-core test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -49,6 +49,8 @@ up: ## a cluster here with everything on it; builds what it cannot find [PROFILE
 	@$(CLI) up $(call option,profile,PROFILE) $(if $(MONITORING),--monitoring)
 acceptance: ## kill executor pods and more, judge the outputs; jobs: of the further jobs; alerts: each raised by its fault; upgrade: changed while it runs [SUITE=all|smoke|ha|jobs|alerts|upgrade JOB= SEED= FAULTS= QUIET=minutes CHANGES=]
 	@$(CLI) acceptance $(call option,suite,SUITE) $(call option,job,JOB) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,quiet,QUIET) $(call option,changes,CHANGES)
+drill: ## bucket, topic, everything destroyed under load and restored: what is lost, in seconds and minutes [PARTS=bucket,topic,cluster ON=embedded|cluster SEED= ARGS=]
+	@$(CLI) drill $(call option,on,ON) $(call option,parts,PARTS) $(call option,seed,SEED) $(ARGS)
 down: ## remove all of it [FORGET=1 gives up a state that cannot be read]
 	@$(CLI) down $(if $(FORGET),--forget)
 

@@ -56,12 +56,14 @@ class Backup(Section):
         schedule: when, in UTC.
         place: below which they lie, in a bucket of the pipeline's object store; None: `backups/<identity>` in the
             pipeline's own.
+        topics: with the rows of the sinks on Kafka, so that a backup can be gone on with whatever was published since.
         deadline_s: how long one may take.
     """
 
     schedule: Schedule
     place: Place | None = None
     keep: Annotated[int, Field(ge=1, le=1000)] = 7
+    topics: bool = False
     deadline_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
 
 

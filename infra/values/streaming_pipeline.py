@@ -102,12 +102,14 @@ class Backup(Part):
         schedule: when, in UTC; what cron understands.
         place: below which they lie, s3://bucket/prefix at the pipeline's endpoint.
         keep: how many stay.
+        topics: with the rows of the sinks on Kafka.
         deadline_s: how long one may take.
     """
 
     schedule: Schedule
     place: Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[A-Za-z0-9][A-Za-z0-9_./-]*$")]
     keep: Annotated[int, Field(ge=1, le=1000)] = 7
+    topics: bool = False
     deadline_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
 
 

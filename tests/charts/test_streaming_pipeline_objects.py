@@ -61,6 +61,10 @@ def test_backups_are_taken_one_after_the_other_with_what_the_pipeline_may_read()
     assert container["args"] == ["/etc/effectively-once/settings.json", "s3://copies/clicks", "--keep=3"]
     assert (container["env"], container["image"]) == (creates["env"], creates["image"])
     assert parser().parse_args(["backup", *container["args"]]).keep == 3
+    rendered = objects(backup=Backup(schedule="17 3 * * *", place="s3://copies/clicks", topics=True))
+    pod = rendered.of("CronJob")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    asked = parser().parse_args(["backup", *pod["containers"][0]["args"]])
+    assert (asked.keep, asked.topics) == (7, True)
     assert objects().of("CronJob") == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -48,6 +48,32 @@ _experiment(
     "Snapshots and dedup per operator under the same kills; exit 0 pass, 1 fail, 2 unknown.",
 )
 _experiment("reconcile", "Two streams under the same kills against a batch run; exit 0 pass, 1 fail, 2 unknown.")
+
+
+@app.command(context_settings=PASS_ON)
+def drill(
+    context: typer.Context,
+    on: Annotated[Literal["embedded", "cluster"], typer.Option(help="Processes here, or the cluster.")] = "embedded",
+    parts: Annotated[
+        str | None, typer.Option(help="Some of bucket,topic,cluster, with commas between; all if left out.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draws the records; drawn when left out.")] = None,
+) -> None:
+    """Destroy what a pipeline runs on, restore it, state what is lost; exit code 0 pass, 1 fail, 2 unknown.
+
+    Other words are options of the plan: `--before-s 30`, `--quick`, `--resume RUN`.
+    """
+    from tests.experiments import command, kinds, page  # noqa: PLC0415
+    from tests.experiments.drill import on_cluster  # noqa: PLC0415
+    from tests.experiments.drill.plan import PARTS, Plan  # noqa: PLC0415
+
+    if on == "embedded":
+        words = [*(["--parts", parts] if parts else []), *(["--seed", str(seed)] if seed is not None else [])]
+        raise typer.Exit(command.main(kinds.experiment("drill"), [*words, *context.args]))
+    drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    results = on_cluster.play(Plan(drawn, (parts,) if parts else PARTS), default_console())
+    typer.echo(page.markdown(kinds.experiment("drill").page, results))
+    raise typer.Exit(results.verdict.exit_code)
 
 
 @app.command()

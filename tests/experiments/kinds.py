@@ -24,7 +24,7 @@ OWN_JUDGE = {
     "fraud": ("tests.experiments.fraud.judge", "tests.experiments.fraud.page"),
 }
 """Experiments with a judge of their own: the modules that judge a run (`judge`), and print its results (`show`)."""
-EXPERIMENTS = ("compare", "two_ways", "reconcile", "optimisations")
+EXPERIMENTS = ("compare", "two_ways", "reconcile", "optimisations", "drill")
 KINDS = (USER_COUNTS, OWN_PIPELINE, *OWN_JUDGE, *EXPERIMENTS)
 _BEFORE = {"system_usage": "compare", "two-ways": "two_ways"}
 _COMMAND = re.compile(r"make (?:(?:acceptance|demo)\b.*\bJOB=)?([\w-]+)")

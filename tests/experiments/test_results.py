@@ -13,6 +13,7 @@ from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, EXACTLY_ON
 from tests.experiments import page
 from tests.experiments.__main__ import main
 from tests.experiments.compare.fabricate import fabricate_run as compare
+from tests.experiments.drill.fabricate import fabricate_run as drill
 from tests.experiments.fabricate import change_facts
 from tests.experiments.figures import FACTS
 from tests.experiments.kinds import EXPERIMENTS, experiment
@@ -27,6 +28,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "two_ways": two_ways,
     "reconcile": lambda path: reconcile.write_run(path, reconcile.play()),
     "optimisations": optimisations,
+    "drill": drill,
 }
 
 
@@ -50,6 +52,14 @@ SHOWN = {
     ),
     "reconcile": Shown(("✓ exactly once differs by what it refused as late and by nothing else",), 3),
     "optimisations": Shown(("| as it is | 3 | 4,800 | 30 | 480 | 2.40 | 3, 3 |",), 4),
+    "drill": Shown(
+        (
+            "| bucket | 0 | 0.0 | 0.16 | 2.5 | 1.5 |",
+            "✓ topic loses no record: the input had all that came after the backup: 0 of ",
+            "✓ cluster has no record twice: 0 of ",
+        ),
+        2,
+    ),
 }
 
 

@@ -25,6 +25,7 @@ from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
+from tests.harness.adapters.topics import Topics
 from tests.settings import pipeline_settings
 from tests.stack.reader import values
 from tests.unit.library.ledger_driver import SHARDS, WHEEL, WINDOWS, LedgerDriver, accepted_once, global_counts
@@ -116,6 +117,12 @@ class Clicks:
         """Delete every object of the pipeline: a bucket that is gone."""
         for name in list(self.store.names(f"{self.layout.pipeline}/")):
             self.store.answer(Delete(name))
+
+    def make_topics_anew(self) -> None:
+        """Delete the topics of all Kafka sinks, and make empty ones."""
+        names = [f"{self.layout.pipeline}.{sink}" for sink in self.job.pipeline.kafka_sinks]
+        Topics(self.settings.kafka_bootstrap).delete(tuple(names))
+        create(self.job, replication=1, deadline_s=30)
 
     def assert_published_once(self, epochs: int) -> None:
         """Assert that late readers of every sink see what so many epochs publish, each row once."""

@@ -184,3 +184,47 @@ def test_a_backup_that_lost_an_object_is_refused_and_nothing_is_put(clicks: Clic
     next(place.rglob("*.arrow")).unlink()
     assert main(["restore", str(clicks.file), str(place)]) == BackupError.exit_code
     assert list(clicks.store.names(f"{clicks.layout.pipeline}/")) == []
+
+
+def test_sinks_that_went_on_are_made_anew_and_filled_from_the_backup(
+    clicks: Clicks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And topics that are gone are: what the backup has is there once, and the restored chain publishes the rest."""
+    place = str(tmp_path / "backup")
+    restore = ["restore", str(clicks.file), place, "--topics"]
+    driver = clicks.start("first")
+    driver.run(5)
+    with clicks.running(driver):
+        assert main(["backup", str(clicks.file), place, "--topics"]) == 0
+        clicks.wait_for_epochs(driver)
+    last = clicks.head().last_recorded
+    clicks.lose_everything()
+    assert main(restore) == SinkError.exit_code
+    assert f"their mark is {last}, not " in capsys.readouterr().err
+    assert list(clicks.store.names(f"{clicks.layout.pipeline}/")) == []
+    # The chain alone comes back, and no driver may start on it; its topics are made anew beside it.
+    assert main(restore[:-1]) == SinkError.exit_code
+    clicks.make_topics_anew()
+    capsys.readouterr()
+    assert main(restore) == 0
+    assert "start: a driver would start" in capsys.readouterr().out
+    assert main(restore) == 0
+    recorded = clicks.head().last_recorded
+    assert recorded < last
+    second = clicks.start("second")
+    second.run(last - recorded)
+    clicks.assert_published_once(last + 1)
+    # What was filled can be backed up as what was published.
+    again = str(tmp_path / "again")
+    assert main(["backup", str(clicks.file), again, "--topics"]) == 0
+    clicks.lose_everything()
+    clicks.make_topics_anew()
+    assert main(["restore", str(clicks.file), again, "--topics"]) == 0
+    clicks.start("third").run(2)
+    clicks.assert_published_once(last + 3)
+
+
+def test_a_backup_without_copies_of_topics_fills_none(clicks: Clicks, tmp_path: Path) -> None:
+    back_up_and_lose(clicks, tmp_path / "backup", 2)
+    assert main(["restore", str(clicks.file), str(tmp_path / "backup"), "--topics"]) == BackupError.exit_code
+    assert list(clicks.store.names(f"{clicks.layout.pipeline}/")) == []

@@ -22,6 +22,7 @@ from effectively_once.operate.backup.lake_pins import LakePins
 from effectively_once.operate.backup.location import location_of
 from effectively_once.operate.backup.restore import restore
 from effectively_once.operate.backup.series import Series
+from effectively_once.operate.backup.topic_copies import TopicCopies
 from effectively_once.operate.create import create_command
 from effectively_once.operate.inspect import describe
 from effectively_once.operate.inspect.certificate import complete
@@ -88,6 +89,8 @@ def _backup(job: Job, given: argparse.Namespace) -> int:
         all_output=not given.output_from_floor, checkpoint=given.checkpoint
     )
     size = sum(copied.bytes for copied in manifest.objects.values())
+    if given.topics:
+        TopicCopies(job, place, _say).take(manifest, source)
     _say(f"complete: {len(manifest.objects):,} objects, {size:,} bytes, {place}")
     if given.keep is not None:
         series.prune(given.keep)
@@ -98,6 +101,9 @@ def _restore(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place, layout = location_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
     store = S3ObjectStore(settings.bucket)
+    topics = TopicCopies(job, place, _say) if given.topics else None
+    if topics is not None:
+        topics.check()
     head = restore(
         place,
         store,
@@ -108,6 +114,8 @@ def _restore(job: Job, given: argparse.Namespace) -> int:
     )
     declared = f", epoch {head.declared.epoch} is declared" if head.declared else ""
     _say(f"restored: epoch {head.last_recorded} is the last recorded{declared}")
+    if topics is not None:
+        topics.put_back(head)
     if given.set_lake_tables_back:
         LakePins(job, store, _say).set_back(head, manifest_of(place).taken_ms)
     check = start_check(job, store, os.environ.get(WHEEL_DIGEST))
@@ -154,6 +162,10 @@ def parser() -> argparse.ArgumentParser:
         "--set-lake-tables-back",
         action="store_true",
         help="lake tables show what they did at the backup, and nothing that came after it",
+    )
+    backup.add_argument("--topics", action="store_true", help="the rows of the Kafka sinks too, up to the head")
+    putting_back.add_argument(
+        "--topics", action="store_true", help="fill the topics of the Kafka sinks, made anew, with those of the backup"
     )
     for command, function in ((inspect, _inspect), (whole, _complete), (backup, _backup), (putting_back, _restore)):
         command.add_argument("settings", type=Path, help="settings file of the pipeline")

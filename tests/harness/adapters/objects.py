@@ -52,6 +52,16 @@ class Objects:
             self._patiently(lambda name=name: self._client.remove_object(self._bucket, name))  # type: ignore[misc]
         return len(names)
 
+    def destroy(self) -> None:
+        """Delete every object and the bucket itself; of one that is gone nothing is left to do.
+
+        Raises:
+            S3Error: somebody put an object meanwhile.
+        """
+        if self._patiently(lambda: self._client.bucket_exists(self._bucket)):
+            self.delete("")
+            self._patiently(lambda: self._client.remove_bucket(self._bucket))
+
     def _body(self, name: str) -> bytes | None:
         try:
             answer: Any = self._client.get_object(self._bucket, name)

@@ -29,6 +29,8 @@ from effectively_once.sinks.transaction import TransactionalSink
 COMMIT_TIMEOUT_S = 20.0
 PROPAGATION_MS = 30_000
 """How long a topic may be unknown to the broker before it counts as missing: longer than a broker takes to restart."""
+PORTION = 10_000
+"""Rows of a transaction that fills a topic: done within its time-out."""
 MESSAGE_BYTES_MAX = 100_000_000
 """The producer's own limit, out of the way: what a topic takes is the topic's setting, and its refusal names it."""
 CLIENT: dict[str, str | int | float | bool] = {
@@ -130,6 +132,38 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
                     str(self.address),
                     "Check the broker; then run this again.",
                 )
+
+    def fill(self, rows: Sequence[Row], last: int, epoch: int, generation: int) -> None:
+        """Fill a shard that is empty, its last rows in a transaction of their own, then give it the mark of an epoch.
+
+        Where it breaks off there is no mark: neither a start nor another `fill` takes the shard for whole.
+
+        Raises:
+            UnreachableError: the broker did not take all rows.
+            FencedError, PipelineError: as `begin` does.
+
+        """
+        self._kept = None
+        self._open(generation)
+        producer = self._producer
+        assert producer is not None  # noqa: S101 - it was opened
+        rest = len(rows) - last
+        for begin in [*range(0, rest, PORTION), *([rest] if last else [])]:
+            portion = rows[begin : min(begin + PORTION, rest) if begin < rest else None]
+            failures: list[Failure] = []
+            try:
+                producer.begin_transaction()
+                done = produce(producer, self.address.shard, self.address.records(portion), failures)
+                if not done or not flush(producer) or failures:
+                    raise UnreachableError(
+                        f"{len(portion):,} rows were not acknowledged",
+                        str(self.address),
+                        "Check the broker. Delete the sink's topics, make them again, and restore again.",
+                    )
+                producer.commit_transaction(COMMIT_TIMEOUT_S)
+            except KafkaException as error:
+                raise unreachable(error.args[0], self.address.bootstrap, self.address.topic) from error
+        self.begin(epoch, generation)
 
     def _refuse_what_no_repeat_helps(self, cause: KafkaError, topic: str) -> None:
         if cause.code() in MISSING:

@@ -1,4 +1,4 @@
-"""What a shard of a Kafka sink shows of its last epoch, read back: the messages that were committed with its mark."""
+"""What a shard of a Kafka sink shows, read back: all of it, or the messages that were committed with its last mark."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import digest
-from effectively_once.sinks.kafka_shard import ShardAddress, consumer_of, ends, unreachable
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, consumer_of, ends, unreachable
 from effectively_once.sinks.publish import Mark
 
 BEYOND = 1024
 """Offsets that are no messages of the epoch: marks of transactions, and what aborted ones left."""
 WIDER = 16
 BATCH = 10_000
+Placed = tuple[int, Row]
+"""Offset, and key and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
             consumer.assign([TopicPartition(address.topic, address.shard, begin)])
             found = _last(consumer, mark.rows, high, timeout_s, address)
             # Rows and mark are one transaction, and it is the last: so they are the last rows there are.
-            values = [value for _, value in found]
+            values = [value for _, (_, value) in found]
             if len(found) == mark.rows and digest.of_rows(values, mark.digest) == mark.digest:
                 return ShownMessages(values, found[0][0], found[-1][0])
             if begin == low:
@@ -66,7 +68,24 @@ def read_from(address: ShardAddress, start: int, timeout_s: float = 20.0) -> lis
         where = TopicPartition(address.topic, address.shard, start)
         _, high = ends(consumer, where, timeout_s)
         consumer.assign([where])
-        return [value for _, value in _last(consumer, None, high, timeout_s, address)]
+        return [value for _, (_, value) in _last(consumer, None, high, timeout_s, address)]
+
+
+def read_all(address: ShardAddress, timeout_s: float = 20.0) -> list[Placed]:
+    """Read every row that committed readers see by now. Raises UnreachableError."""
+    with _open_reader(address, "read_committed") as consumer:
+        low, high = ends(consumer, TopicPartition(address.topic, address.shard), timeout_s)
+        if low >= high:
+            return []
+        consumer.assign([TopicPartition(address.topic, address.shard, low)])
+        return [*_last(consumer, None, high, timeout_s, address)]
+
+
+def was_written(address: ShardAddress, timeout_s: float = 20.0) -> bool:
+    """Whether anything was ever written to a shard's topic. Raises UnreachableError."""
+    with _open_reader(address, "read_uncommitted") as consumer:
+        _, high = ends(consumer, TopicPartition(address.topic, address.shard), timeout_s)
+        return high > 0
 
 
 @contextmanager
@@ -78,11 +97,9 @@ def _open_reader(address: ShardAddress, isolation: str) -> Iterator[Consumer]:
             raise unreachable(error.args[0], address.bootstrap, address.topic) from error
 
 
-def _last(
-    consumer: Consumer, rows: int | None, end: int, timeout_s: float, address: ShardAddress
-) -> deque[tuple[int, bytes]]:
+def _last(consumer: Consumer, rows: int | None, end: int, timeout_s: float, address: ShardAddress) -> deque[Placed]:
     """Read up to the end, and keep so many of the last messages, or all; EOF tells where a marker stands."""
-    kept: deque[tuple[int, bytes]] = deque(maxlen=rows)
+    kept: deque[Placed] = deque(maxlen=rows)
     while True:
         messages = consumer.consume(BATCH, timeout=0.1) or consumer.consume(1, timeout=timeout_s)
         if not messages:
@@ -94,7 +111,7 @@ def _last(
         for message in messages:
             error, offset = message.error(), message.offset() or 0
             if error is None and offset < end:
-                kept.append((offset, message.value() or b""))
+                kept.append((offset, (message.key(), message.value() or b"")))
             elif error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             if offset >= end or (error is None and offset == end - 1):
