@@ -81,7 +81,7 @@ def acceptance(
     suite: Annotated[
         str,
         typer.Option(
-            help="smoke (5 kills), all, ha (copies of servers), jobs (the further jobs), alerts (each by its fault), or "
+            help="smoke (5 kills), all, ha (copies of servers), jobs (further ones), alerts (each by its fault), or "
             "upgrade (changed while it runs)."
         ),
     ] = "all",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from effectively_once.driver import main
 from effectively_once.driver.control import State, Wish
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.metrics import Metrics
-from effectively_once.errors import ControlError, StaleDriverError, UnreachableError
+from effectively_once.errors import ControlError, StaleDriverError, UnreachableError, one_line
 from effectively_once.ledger.layout import Layout
 
 STALE = StaleDriverError("driver a was replaced by b of generation 2", "p/head.json", "Nothing to do.")
@@ -182,7 +183,8 @@ class Process:
         monkeypatch.setattr(main, "Driver", lambda *_: self.driver)
         monkeypatch.setattr(main, "session", lambda *_: self._note("session")() or spark)
         monkeypatch.setattr(main, "Standby", lambda *_: SimpleNamespace(wait=lambda _: self._wait(waits)))
-        monkeypatch.setattr(main, "_work", lambda *_: self._note("works")() or 0)
+        monkeypatch.setattr(main, "_work", lambda *_: self._note("works")())
+        monkeypatch.setattr(main.signal, "signal", lambda *_: None)
 
     def _note(self, what: str) -> Any:
         return lambda: self.order.append(what)
@@ -192,7 +194,7 @@ class Process:
         return waits
 
     def run(self) -> int:
-        return main._run(["settings.json"], None, [])
+        return main.run(["settings.json"])
 
 
 def test_a_driver_checks_and_takes_over_before_it_has_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,10 +220,20 @@ def test_a_driver_that_fails_lets_a_standby_go_on_at_once(monkeypatch: pytest.Mo
     """Before its session stops, which takes seconds."""
     process = Process(monkeypatch, standby=True)
 
-    def fail(*_: object) -> int:
+    def fail(*_: object) -> None:
         raise ControlError("it was asked otherwise", "p/control.json", "Start it again.")
 
     monkeypatch.setattr(main, "_work", fail)
-    with pytest.raises(ControlError):
-        process.run()
+    assert process.run() == ControlError.exit_code
     assert process.order[-2:] == ["release", "session stops"]
+
+
+def test_why_it_ended_is_the_last_line_whatever_spark_says_of_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = Process(monkeypatch, standby=False)
+    spark = SimpleNamespace(stop=lambda: print("an executor is gone", file=sys.stderr))
+    monkeypatch.setattr(main, "session", lambda *_: spark)
+    monkeypatch.setattr(main, "_work", lambda *_: STALE)
+    assert process.run() == StaleDriverError.exit_code
+    assert capsys.readouterr().err.splitlines() == ["an executor is gone", one_line(STALE)]
