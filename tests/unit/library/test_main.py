@@ -184,7 +184,7 @@ class Process:
         monkeypatch.setattr(main, "session", lambda *_: self._note("session")() or spark)
         monkeypatch.setattr(main, "Standby", lambda *_: SimpleNamespace(wait=lambda _: self._wait(waits)))
         monkeypatch.setattr(main, "_work", lambda *_: self._note("works")())
-        monkeypatch.setattr(main.signal, "signal", lambda *_: None)
+        monkeypatch.setattr("signal.signal", lambda *_: None)
 
     def _note(self, what: str) -> Any:
         return lambda: self.order.append(what)
@@ -232,7 +232,7 @@ def test_why_it_ended_is_the_last_line_whatever_spark_says_of_its_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = Process(monkeypatch, standby=False)
-    spark = SimpleNamespace(stop=lambda: print("an executor is gone", file=sys.stderr))
+    spark = SimpleNamespace(stop=lambda: sys.stderr.write("an executor is gone\n"))
     monkeypatch.setattr(main, "session", lambda *_: spark)
     monkeypatch.setattr(main, "_work", lambda *_: STALE)
     assert process.run() == StaleDriverError.exit_code
