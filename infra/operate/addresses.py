@@ -187,6 +187,9 @@ def state_of(address: Address, judged: Mapping[str, Row], api: Reader) -> tuple[
         try:
             api.text(f"{path}/api/v1/applications")
         except ApiError as error:
+            # The page of a pipeline that is secured; the API server itself has just been asked for other things.
+            if error.status == 401:
+                return False, "answers inside, and asks for a password"
             return True, f"does not answer: {error.answer}"
         return False, "answers inside"
     row = judged.get(address.component)

@@ -87,6 +87,13 @@ def test_what_does_not_answer_is_marked_and_is_exit_code_1(monkeypatch: pytest.M
     assert "does not answer: no endpoints" in text
 
 
+def test_a_page_that_asks_for_a_password_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _ready()
+    cluster.objects[UI] = ApiError(401, "Unauthorized", UI)
+    code, text = _shown(cluster, monkeypatch)
+    assert (code, "answers inside, and asks for a password" in text) == (0, True)
+
+
 def test_a_pipeline_without_a_driver_and_a_store_that_is_not_ready_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = _ready()
     cluster.put_pod(
