@@ -30,6 +30,7 @@ class Played(Act):
         self.watch = self.witness = SimpleNamespace(start=lambda: None, stop=lambda: None)  # type: ignore[assignment]
         self.reader: Any = SimpleNamespace(start=lambda: None, stop=lambda: None, finish=tell("read"), complete=True)
         self.subject: Any = SimpleNamespace(gateways=())
+        self.services = None
         self.campaign: Any = SimpleNamespace(end=tell("faults undone"))
         self.drivers: Any = SimpleNamespace(end=tell("drivers ended"), refused=refused)
         self.console: Any = SimpleNamespace(step=lambda *_: nullcontext(), say=lambda *_: None)
