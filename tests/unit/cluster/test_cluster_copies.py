@@ -240,17 +240,25 @@ def test_a_set_is_rolled_when_all_are_new_and_ready(told: Object | None, rolled:
 
 
 @pytest.mark.parametrize(
-    ("files", "says"),
-    [((), "not formatted"), (("format.json", "buckets/.healing.bin"), "healing"), (("format.json",), "whole")],
+    ("formatted", "note", "says"),
+    [
+        (False, None, "not formatted"),
+        (True, b"", "healing"),
+        (True, b"\xadRetryAttempts\x00\xa8Finished\xc2", "healing"),
+        (True, b"\xadRetryAttempts\x00\xa8Finished\xc3", "whole"),
+        (True, None, "whole"),
+    ],
 )
-def test_a_drive_is_whole_when_it_is_formatted_and_has_no_note_of_its_healing(
-    tmp_path: Path, files: tuple[str, ...], says: str
+def test_a_drive_is_whole_when_it_is_formatted_and_no_note_says_that_it_still_heals(
+    tmp_path: Path, formatted: bool, note: bytes | None, says: str
 ) -> None:
     from subprocess import check_output  # noqa: PLC0415
 
-    for one in files:
-        (tmp_path / ".minio.sys" / one).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / ".minio.sys" / one).touch()
+    (tmp_path / ".minio.sys" / "buckets").mkdir(parents=True)
+    if formatted:
+        (tmp_path / ".minio.sys" / "format.json").touch()
+    if note is not None:
+        (tmp_path / ".minio.sys" / "buckets" / ".healing.bin").write_bytes(note)
     assert check_output(["sh", "-c", HEALED.replace("/data", str(tmp_path))], text=True).strip() == says
 
 
