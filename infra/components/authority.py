@@ -9,9 +9,9 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.certificates import Certificate, make_authority
-from infra.components.clients import encode
-from infra.components.release import FORCE, labels
+from infra.certificates import Certificate, make_authority, sign
+from infra.components.clients import CA, encode
+from infra.components.secret import make_secret
 from infra.settings import Settings
 
 NAME: Final = "platform-authority"
@@ -56,23 +56,22 @@ class Authority(pulumi.ComponentResource):
     def _make(self, number: int) -> Secret:
         made = make_authority(f"effectively-once {self._settings.namespace} {number}")
         name = f"{NAME}-{number}"
-        return Secret(
-            name,
-            metadata={
-                "name": name,
-                "namespace": self._settings.namespace,
-                "labels": labels("platform"),
-                "annotations": {FORCE: "true"},
-            },
-            type="Opaque",
-            data=pulumi.Output.secret({"tls.crt": encode(made.certificate), "tls.key": encode(made.key)}),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=self._after,
-                ignore_changes=["data"],
-                aliases=[pulumi.Alias(parent=pulumi.create_urn(*_KEPT_BEFORE))],
-            ),
+        opts = pulumi.ResourceOptions(
+            parent=self,
+            depends_on=self._after,
+            ignore_changes=["data"],
+            aliases=[pulumi.Alias(parent=pulumi.create_urn(*_KEPT_BEFORE))],
         )
+        return make_secret(name, self._settings.namespace, "platform", _pair(made), opts)
+
+
+def sign_pair(name: str, hosts: Sequence[str], authority: Certificate, bundle: str) -> dict[str, str]:
+    """Return the data of a Secret with whom to believe, and a certificate with its key for `name` at `hosts`."""
+    return {CA: bundle, **_pair(sign(authority, name, hosts))}
+
+
+def _pair(made: Certificate) -> dict[str, str]:
+    return {"tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
 
 
 def _bundle(authorities: Sequence[Mapping[str, str]]) -> str:

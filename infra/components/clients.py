@@ -11,7 +11,7 @@ from pulumi_kubernetes.core.v1 import Secret
 
 from infra.components.credentials import pick
 from infra.components.derived import version
-from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Pipeline, Settings
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client, WebIdentity
 
@@ -145,15 +145,5 @@ class Clients(pulumi.ComponentResource):
             self._secret(f"{name}{KAFKA_SUFFIX}", self._settings.pipelines_namespace, whole)
 
     def _secret(self, name: str, namespace: str, data: pulumi.Output[dict[str, str]]) -> None:
-        Secret(
-            f"{name}-{namespace}",
-            metadata={
-                "name": name,
-                "namespace": namespace,
-                "labels": labels("clients"),
-                "annotations": {FORCE: "true"},
-            },
-            type="Opaque",
-            data=data,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after),
-        )
+        opts = pulumi.ResourceOptions(parent=self, depends_on=self._after)
+        make_secret(name, namespace, "clients", data, opts, called=f"{name}-{namespace}")

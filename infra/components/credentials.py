@@ -10,7 +10,8 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.components.release import labels
+from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Settings, SettingsError
 
 # Names of Secrets, not secrets.
@@ -81,7 +82,7 @@ class Credentials(pulumi.ComponentResource):
         values = dict(known) | {password: secrets.token_urlsafe(PASSWORD_BYTES)}
         # A Secret of that name that the state does not know was left by an update that was killed before anybody
         # could use it, and may be overwritten; or belongs to volumes that were kept, and must not be.
-        annotations = {} if keep else {"pulumi.com/patchForce": "true"}
+        annotations = {} if keep else {FORCE: "true"}
         return Secret(
             name,
             metadata={
@@ -100,18 +101,8 @@ class Credentials(pulumi.ComponentResource):
     def _copy(self, name: str, component: str, namespace: str, source: Secret, keys: Mapping[str, str]) -> None:
         """Put values of `source` into another namespace; `keys` maps new key to old."""
         data = pulumi.Output.all(source.data, source.id).apply(lambda both: pick(both[0], keys, str(both[1])))
-        Secret(
-            f"{name}-{namespace}",
-            metadata={
-                "name": name,
-                "namespace": namespace,
-                "labels": labels(component),
-                "annotations": {"pulumi.com/patchForce": "true"},
-            },
-            type="Opaque",
-            data=data,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after),
-        )
+        opts = pulumi.ResourceOptions(parent=self, depends_on=self._after)
+        make_secret(name, namespace, component, data, opts, called=f"{name}-{namespace}")
 
 
 def pick(found: Mapping[str, str] | None, keys: Mapping[str, str], secret: str) -> dict[str, str]:

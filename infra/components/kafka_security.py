@@ -11,10 +11,10 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
 from infra.certificates import Certificate, sign
-from infra.components.authority import Authority
+from infra.components.authority import Authority, sign_pair
 from infra.components.clients import CA, KAFKA_SUFFIX, encode, login
 from infra.components.derived import KEY, derive, version
-from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Pipeline, Settings
 from infra.settings.exposure import resolve_exposure
 from infra.settings.kafka import KafkaUser
@@ -124,7 +124,9 @@ class KafkaSecurity(pulumi.ComponentResource):
             self._secret(
                 made.tls_secret, settings.namespace, authority.sign(partial(_nodes, hosts(settings))), kept=True
             )
-            self._secret(made.admin_secret, settings.namespace, authority.sign(_admin), kept=True)
+            self._secret(
+                made.admin_secret, settings.namespace, authority.sign(partial(sign_pair, MAY_ALL[1], ())), kept=True
+            )
             drawn = partial(_passwords, [*made.users], settings.security.rotation)
             self._secret(made.users_secret, settings.namespace, root.data.apply(drawn))
             for user in made.users:
@@ -134,28 +136,14 @@ class KafkaSecurity(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> None:
-        Secret(
-            name,
-            metadata={
-                "name": name,
-                "namespace": namespace,
-                "labels": labels("kafka"),
-                "annotations": {FORCE: "true"},
-            },
-            type="Opaque",
-            data=pulumi.Output.secret(data),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=["data"] if kept else []),
-        )
+        ignored = ["data"] if kept else []
+        opts = pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored)
+        make_secret(name, namespace, "kafka", data, opts)
 
 
 def _nodes(names: Sequence[str], authority: Certificate, bundle: str) -> dict[str, str]:
     made = sign(authority, MAY_ALL[0], names)
     return {CA: bundle, "keystore.pem": encode(made.key + made.certificate)}
-
-
-def _admin(authority: Certificate, bundle: str) -> dict[str, str]:
-    made = sign(authority, MAY_ALL[1])
-    return {CA: bundle, "tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
 
 
 def _password(root: Mapping[str, str], user: str, rotation: int) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.certificates import Certificate, sign
 from infra.components import derived
-from infra.components.authority import Authority
+from infra.components.authority import Authority, sign_pair
 from infra.components.clients import CA, OBJECT_STORE_CA, encode
 from infra.components.credentials import OBJECT_STORE
 from infra.components.derived import KEY, derive
-from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Pipeline, Settings
 from infra.settings.exposure import LOOPBACK, resolve_exposure
 from infra.values.minio import Folder, Security
@@ -118,7 +117,7 @@ class ObjectSecurity(pulumi.ComponentResource):
         self._after = after
         made = values(settings)
         if made is not None and root is not None:
-            signed = authority.sign(partial(_server, hosts(settings)))
+            signed = authority.sign(partial(sign_pair, NAME, hosts(settings)))
             self._secret(made.tls_secret, settings.namespace, signed, kept=True)
             for namespace in (settings.namespace, settings.pipelines_namespace):
                 self._secret(OBJECT_STORE_CA, namespace, authority.bundle.apply(lambda bundle: {CA: bundle}))
@@ -132,16 +131,10 @@ class ObjectSecurity(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> None:
-        metadata = {"name": name, "namespace": namespace, "labels": labels(NAME), "annotations": {FORCE: "true"}}
         ignored = ["data"] if kept else []
-        own = pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored)
-        called = f"{name}-{namespace}" if name == OBJECT_STORE_CA else name
-        Secret(called, metadata=metadata, type="Opaque", data=pulumi.Output.secret(data), opts=own)
-
-
-def _server(names: Sequence[str], authority: Certificate, bundle: str) -> dict[str, str]:
-    made = sign(authority, NAME, names)
-    return {CA: bundle, "tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
+        opts = pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored)
+        called = f"{name}-{namespace}" if name == OBJECT_STORE_CA else None
+        make_secret(name, namespace, NAME, data, opts, called=called)
 
 
 def _password(root: Mapping[str, str], user: str) -> str:

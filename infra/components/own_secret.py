@@ -9,7 +9,7 @@ import json
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Pipeline, Settings
 from infra.values.streaming_pipeline import SecretEnvironment
 
@@ -35,15 +35,5 @@ def make(
         variable: base64.b64encode(one.value.get_secret_value().encode()).decode()
         for variable, one in pipeline.secret_environment.items()
     }
-    return Secret(
-        name,
-        metadata={
-            "name": name,
-            "namespace": settings.pipelines_namespace,
-            "labels": labels("streaming-pipeline"),
-            "annotations": {FORCE: "true"},
-        },
-        type="Opaque",
-        data=pulumi.Output.secret(data),
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=after),
-    )
+    opts = pulumi.ResourceOptions(parent=parent, depends_on=after)
+    return make_secret(name, settings.pipelines_namespace, "streaming-pipeline", data, opts)

@@ -9,12 +9,11 @@ from typing import Any, Final
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.certificates import Certificate, sign
-from infra.components.authority import Authority
+from infra.components.authority import Authority, sign_pair
 from infra.components.clients import CA, DATABASE_SUFFIX, encode
 from infra.components.credentials import DATABASE
 from infra.components.derived import KEY, derive, version
-from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Settings
 from infra.values.postgres import Security
 
@@ -62,7 +61,7 @@ class ResultSecurity(pulumi.ComponentResource):
         self._after = after
         made, rotation = values(settings), settings.security.rotation
         if made is not None and root is not None:
-            signed = authority.sign(partial(_server, hosts(settings)))
+            signed = authority.sign(partial(sign_pair, NAME, hosts(settings)))
             self._secret(made.tls_secret, settings.namespace, signed, kept=True)
             drawn = root.data.apply(partial(_passwords, made.users, rotation))
             self._secret(made.users_secret, settings.namespace, drawn)
@@ -72,18 +71,9 @@ class ResultSecurity(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _secret(self, name: str, namespace: str, data: Any, *, kept: bool = False) -> None:
-        Secret(
-            name,
-            metadata={"name": name, "namespace": namespace, "labels": labels(NAME), "annotations": {FORCE: "true"}},
-            type="Opaque",
-            data=pulumi.Output.secret(data),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=["data"] if kept else []),
-        )
-
-
-def _server(names: Sequence[str], authority: Certificate, bundle: str) -> dict[str, str]:
-    made = sign(authority, NAME, names)
-    return {CA: bundle, "tls.crt": encode(made.certificate), "tls.key": encode(made.key)}
+        ignored = ["data"] if kept else []
+        opts = pulumi.ResourceOptions(parent=self, depends_on=self._after, ignore_changes=ignored)
+        make_secret(name, namespace, NAME, data, opts)
 
 
 def _password(root: Mapping[str, str], user: str, rotation: int) -> str:

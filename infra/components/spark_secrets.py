@@ -11,7 +11,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
 from infra.components.derived import KEY, derive
-from infra.components.release import FORCE, labels
+from infra.components.secret import make_secret
 from infra.settings import Settings
 from infra.values.streaming_pipeline import SparkSecret
 
@@ -37,18 +37,9 @@ class SparkSecrets(pulumi.ComponentResource):
         if settings.security.spark and root is not None:
             for pipeline in settings.pipelines.values():
                 name = pipeline.identity.replace("_", "-")
-                Secret(
-                    f"{name}{SUFFIX}",
-                    metadata={
-                        "name": f"{name}{SUFFIX}",
-                        "namespace": settings.pipelines_namespace,
-                        "labels": labels("spark-secrets"),
-                        "annotations": {FORCE: "true"},
-                    },
-                    type="Opaque",
-                    data=root.data.apply(partial(_derive, name, settings.security.rotation)),
-                    opts=pulumi.ResourceOptions(parent=self, depends_on=after),
-                )
+                data = root.data.apply(partial(_derive, name, settings.security.rotation))
+                own = pulumi.ResourceOptions(parent=self, depends_on=after)
+                make_secret(f"{name}{SUFFIX}", settings.pipelines_namespace, "spark-secrets", data, own)
         self.register_outputs({})
 
 

@@ -15,6 +15,7 @@ from effectively_once.operate import grant_objects
 from effectively_once.store.s3_client import ACCESS_KEY, CERTIFICATES, SECRET_KEY
 from infra.certificates import Certificate, make_authority
 from infra.components import clients, object_security
+from infra.components.authority import sign_pair
 from infra.embedded.object_store import ObjectStore
 from infra.toolchain.prepare import prepare
 from infra.values.minio import MinioValues, Security
@@ -36,7 +37,7 @@ def objects(rotation: int = 0, pipelines: Mapping[str, Any] = PIPELINES, **value
 def mount_certificates(folder: Path, authority: Certificate, hosts: Sequence[str] | None = None) -> None:
     """Write what the store's pods find below their --certs-dir, by the chart's names; hosts are the program's own."""
     named = object_security.hosts(platform()) if hosts is None else hosts
-    data = object_security._server(named, authority, clients.encode(authority.certificate))
+    data = sign_pair(object_security.NAME, named, authority, clients.encode(authority.certificate))
     pod = objects().one("StatefulSet", "minio")["spec"]["template"]["spec"]
     at = pod["containers"][0]["args"].index("--certs-dir") + 1
     mounts = {one["mountPath"]: one["name"] for one in pod["containers"][0]["volumeMounts"]}
