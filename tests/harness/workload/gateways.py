@@ -53,7 +53,7 @@ def publisher(producer: Words, topic: str) -> Publish:
 
 
 class Lines(Protocol):
-    """Where the lines of `statements.jsonl` go."""
+    """Where the lines of `sent.jsonl` or `statements.jsonl` go; the caller writes the end line."""
 
     def write(self, line: dict[str, Any], /) -> object:
         """Append one line."""

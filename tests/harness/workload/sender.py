@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from effectively_once.kafka_client import client_config
 from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
-from tests.harness.workload.gateways import Gateways, gateway_of
+from tests.harness.workload.gateways import Gateways, Lines, gateway_of
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.progress import Progress
@@ -22,13 +22,6 @@ from tests.harness.workload.seeded import settler
 from tests.harness.workload.unpaced import Aside, Look, Turns
 
 POLL_S = 0.05
-
-
-class Lines(Protocol):
-    """Where the lines of `sent.jsonl` go; the caller writes the end line."""
-
-    def write(self, line: dict[str, Any], /) -> object:
-        """Append one line."""
 
 
 class KafkaProducer(Protocol):

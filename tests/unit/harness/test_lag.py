@@ -32,7 +32,7 @@ from tests.harness.workload.errors import InputError
 from tests.harness.workload.gateways import GATEWAYS
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.record import well_formed
-from tests.unit.harness.test_roles_judged import checked, fault, assert_missed
+from tests.unit.harness.test_roles_judged import assert_missed, checked, fault
 from tests.unit.harness.test_supervised import Supervised
 
 PLAN = Path(__file__).parents[2] / "harness" / "campaigns" / "lag.toml"

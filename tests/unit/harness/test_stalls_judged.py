@@ -9,7 +9,7 @@ import pytest
 from tests.harness.checkers import faults
 from tests.harness.checkers.stalls import LEAST_TIME_OUT_S
 from tests.harness.report import naming
-from tests.unit.harness.test_roles_judged import HISTORY, LATER, Row, checked, fault, assert_missed
+from tests.unit.harness.test_roles_judged import HISTORY, LATER, Row, assert_missed, checked, fault
 from tests.unit.harness.witnessed import witnessed
 
 SAME = "1@0.50"
