@@ -44,7 +44,7 @@ class Builder:
         built = self.list_images()
         for image in built:
             self._ensure(image)
-        return {image.name: self._tags[image.name] for image in built if catalogue.published(image.name)}
+        return {image.name: self._tags[image.name] for image in built if catalogue.is_published(image.name)}
 
     def list_images(self) -> list[Image]:
         """Return every image that a deployment needs with what it is made of, parents first."""
@@ -91,7 +91,7 @@ class Builder:
             self.engine.run("tag", new, there[0])
             self.engine.run("rmi", new)
         content = self._contents[image.name] = there[0].rpartition(":")[2]
-        prefix = self.prefix if catalogue.published(image.name) else ""
+        prefix = self.prefix if catalogue.is_published(image.name) else ""
         own = self._tags[image.name] = f"{prefix}{name}:{content}"
         if own not in there:
             self.engine.run("tag", there[0], own)

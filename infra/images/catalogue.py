@@ -131,7 +131,7 @@ def list_published(cache: Cache) -> list[str]:
     return [*PUBLISHED, *(image.name for image in jobs(cache))]
 
 
-def published(name: str) -> bool:
+def is_published(name: str) -> bool:
     """Whether a deployment names the image: it is pushed, and loaded into a cluster of this machine."""
     return name in PUBLISHED or name.startswith(JOB_IMAGE)
 

@@ -169,7 +169,7 @@ def key(tool: GoTool, arch: str) -> str:
     return digest(parts)
 
 
-def built(cache: Cache, tool: GoTool, arch: str | None = None) -> bool:
+def is_built(cache: Cache, tool: GoTool, arch: str | None = None) -> bool:
     """Whether the tool is in the cache already."""
     return cache.has(_artefact(tool, arch or machine_arch()), key(tool, arch or machine_arch()))
 

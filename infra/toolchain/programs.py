@@ -89,9 +89,9 @@ def find_programs(
     """
     found: dict[str, Path] = {}
     for program in PROGRAMS:
-        tool = program.also if program.also and go_tools.built(cache, program.also) else program.tool
+        tool = program.also if program.also and go_tools.is_built(cache, program.also) else program.tool
         here = on_path(program, path)
-        if here is None and (program.name in needed or go_tools.built(cache, tool)):
+        if here is None and (program.name in needed or go_tools.is_built(cache, tool)):
             here = provide(cache, console, tool) / program.name
         if here is not None:
             found[program.name] = here
@@ -100,7 +100,7 @@ def find_programs(
 
 def provide(cache: Cache, console: Console, tool: GoTool) -> Path:
     """The directory of a tool's binaries, with progress when it has to be built."""
-    if go_tools.built(cache, tool):
+    if go_tools.is_built(cache, tool):
         return go_tools.build(cache, tool)
     with console.step(f"{tool.name} (Go build)", expected_s=tool.expected_s):
         return go_tools.build(cache, tool)

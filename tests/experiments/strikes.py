@@ -93,7 +93,7 @@ class Strikes(threading.Thread, ABC, Generic[Planned]):
         finally:
             self._hold.release()
 
-    def ended(self) -> None:
+    def end(self) -> None:
         """Ask it to end, wait until it has, and raise what went wrong."""
         self.stop_asked.set()
         self.join()

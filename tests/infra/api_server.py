@@ -13,7 +13,7 @@ from typing import Any
 
 from infra.embedded.ports import free_ports
 from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.go_tools import ETCD_TOOL, KUBERNETES_TOOL, build, built
+from infra.toolchain.go_tools import ETCD_TOOL, KUBERNETES_TOOL, build, is_built
 
 READY_S = 90.0
 Object = dict[str, Any]
@@ -22,7 +22,7 @@ Object = dict[str, Any]
 def missing() -> str | None:
     """Say what is not built; None when both programs are."""
     cache = Cache(cache_root())
-    absent = [tool.name for tool in (ETCD_TOOL, KUBERNETES_TOOL) if not built(cache, tool)]
+    absent = [tool.name for tool in (ETCD_TOOL, KUBERNETES_TOOL) if not is_built(cache, tool)]
     return f"not built yet: {', '.join(absent)}; `make tools ALL=1` does" if absent else None
 
 

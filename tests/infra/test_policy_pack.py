@@ -12,7 +12,7 @@ import pytest
 
 from infra.policy import analyzer
 from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.go_tools import PULUMI_KUBERNETES_TOOL, PULUMI_TOOL, build, built
+from infra.toolchain.go_tools import PULUMI_KUBERNETES_TOOL, PULUMI_TOOL, build, is_built
 from infra.values.generate import CHARTS
 from tests.charts import samples
 
@@ -36,7 +36,7 @@ Chart("minio", chart=wanted.require("chart"), namespace="x", values=wanted.requi
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the program and what runs it."""
     cache = Cache(cache_root())
-    if absent := [tool.name for tool in (PULUMI_TOOL, PULUMI_KUBERNETES_TOOL) if not built(cache, tool)]:
+    if absent := [tool.name for tool in (PULUMI_TOOL, PULUMI_KUBERNETES_TOOL) if not is_built(cache, tool)]:
         pytest.skip(f"not built yet: {', '.join(absent)}; `make tools` does")
     here = tmp_path_factory.mktemp("policy")
     (here / "Pulumi.yaml").write_text("name: effectively-once\nruntime: python\n")

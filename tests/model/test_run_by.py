@@ -19,7 +19,7 @@ def _run_by(case: Case) -> str:
     return "`make test-all`" if case.slow else "`make test-core`" if case.deep else "`make test`"
 
 
-def _told() -> Counter[tuple[str, ...]]:
+def _read_rows() -> Counter[tuple[str, ...]]:
     """Of each row of the tables of two drivers: pipeline, numbers of its columns, command."""
     section = PAGE.read_text().split("## Explorations", 1)[1].split("\n## ", 1)[0]
     rows, columns = Counter[tuple[str, ...]](), 0
@@ -38,4 +38,4 @@ def test_each_exploration_is_in_the_page_with_the_command_that_runs_it() -> None
     for case in CASES:
         numbers = (case.failures,) if case.early else (case.losses,) if case.forgets else (case.losses, case.failures)
         meant[(case.name, *map(str, numbers), _run_by(case))] += 1
-    assert _told() == meant
+    assert _read_rows() == meant

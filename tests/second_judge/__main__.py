@@ -5,6 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.second_judge.program import built
+from tests.second_judge.program import build_program
 
-raise SystemExit(subprocess.run([built(), *sys.argv[1:]], check=False).returncode)
+raise SystemExit(subprocess.run([build_program(), *sys.argv[1:]], check=False).returncode)

@@ -19,7 +19,7 @@ DEADLINE_S = 600.0
 LIMITS = {"GOGC": "400", "GOMEMLIMIT": "3GiB", "GOMAXPROCS": "1"}
 
 
-def built() -> Path:
+def build_program() -> Path:
     """Return the program, built at most once per source. Raises ToolchainError."""
     return build(Cache(cache_root()), TOOL) / TOOL.name
 
@@ -33,7 +33,7 @@ def ask(run: Path) -> Answer:
         subprocess.TimeoutExpired: nor in time.
     """
     done = subprocess.run(
-        [built(), run],
+        [build_program(), run],
         capture_output=True,
         timeout=DEADLINE_S,
         check=False,

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from infra.embedded.process import Child, wait_for
-from tests.spark.held import Held, executor_of, killed
+from tests.spark.held import Held, executor_of, kill
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import Pipeline
 from tests.spark.records import mixture
@@ -125,7 +125,7 @@ class Attacked:
             dead()
             self.again()
         else:
-            killed(executor_of(process) if victim == "executor" else process)
+            kill(executor_of(process) if victim == "executor" else process)
         self.exact()
 
     def assert_declared(self) -> None:

@@ -46,7 +46,7 @@ class Held:
         (self.folder / RELEASE).touch()
 
 
-def killed(process: psutil.Process) -> None:
+def kill(process: psutil.Process) -> None:
     """SIGKILL a process, and see that it is gone."""
     process.kill()
     process.wait(GONE_S)

@@ -24,11 +24,11 @@ def test_another_version_goes_on_after_abandoned_epochs(new_pipeline: Callable[.
     pipeline = new_pipeline("abandoned")
     attacked = Attacked.begun(pipeline)
     lineage = pipeline.epochs()[-1].lineage
-    lost = _declared_and_killed(attacked)
+    lost = _declare_and_kill(attacked)
     abandon(job_of(pipeline.write_settings()), lambda _: None, yes=True)
     attacked.driver = pipeline.start(env={**attacked.held.env, **MENDED})
     attacked.exact()
-    again = _declared_and_killed(attacked)
+    again = _declare_and_kill(attacked)
     held = run(chain.take_over(pipeline.layout, "operator", {}), pipeline.store)
     run(interventions.abandon(pipeline.layout, held), pipeline.store)
     attacked.again()
@@ -74,7 +74,7 @@ def test_windows_of_an_abandoned_epoch_without_input_are_closed_after_it(
     assert (again.previous_watermark_ms, again.watermark_ms) == (lost.previous_watermark_ms, lost.watermark_ms)
 
 
-def _declared_and_killed(attacked: Attacked) -> int:
+def _declare_and_kill(attacked: Attacked) -> int:
     """Declare another epoch and kill the driver there; its number."""
     attacked.held.ask("declared")
     attacked.send()

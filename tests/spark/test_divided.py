@@ -9,7 +9,7 @@ import pytest
 
 from infra.embedded.process import Child
 from tests.harness.workload.record import checksum, encode
-from tests.spark.held import Held, killed
+from tests.spark.held import Held, kill
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import PARTITIONS, Outgoing, Pipeline
 from tests.spark.records import START_MS, mixture
@@ -72,7 +72,7 @@ def test_a_driver_that_dies_in_any_part_is_followed_by_one_with_another_bound(di
     divided.held.ask(what, epoch=1, **({"sink": sink, "shard": 1} if sink else {}))
     process = divided.held.wait(first)
     if sink:
-        killed(process)
+        kill(process)
     else:
         first.kill()
         first = divided.start(LARGE_BOUND)

@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 FAST, LAGGING = 0, range(1, PARTITIONS)
 
 
-def published(pipeline: Pipeline, driver: Child, *records: Outgoing) -> None:
+def publish(pipeline: Pipeline, driver: Child, *records: Outgoing) -> None:
     """Send records and wait for the epochs that publish them."""
     pipeline.send(records)
     pipeline.wait_processed(driver)
@@ -35,15 +35,15 @@ def test_records_of_a_partition_that_lags_are_late_only_once_it_was_idle(
 ) -> None:
     pipeline = new_pipeline(f"lagging_{idle_ms}", idle_ms=idle_ms)
     driver = pipeline.start()
-    published(pipeline, driver, *at(START_MS, FAST, *LAGGING))
+    publish(pipeline, driver, *at(START_MS, FAST, *LAGGING))
     # One partition is an hour ahead; an epoch has to see what the one before it has shown.
     for minute in range(3):
-        published(pipeline, driver, *at(START_MS + HOUR_MS + minute * 60_000, FAST))
-    published(pipeline, driver, *at(START_MS + 60_000, *LAGGING))
+        publish(pipeline, driver, *at(START_MS + HOUR_MS + minute * 60_000, FAST))
+    publish(pipeline, driver, *at(START_MS + 60_000, *LAGGING))
     assert assert_exact(pipeline, running=True)["LATE"] == late
     # All have come as far: windows close, whoever was waited for.
     for hour in (2, 3):
-        published(pipeline, driver, *at(START_MS + hour * HOUR_MS, FAST, *LAGGING))
+        publish(pipeline, driver, *at(START_MS + hour * HOUR_MS, FAST, *LAGGING))
     assert_exact(pipeline, running=True)
     watermark_ms = pipeline.head().declared.watermark_ms  # type: ignore[union-attr]
     assert watermark_ms == START_MS + 2 * HOUR_MS
@@ -56,11 +56,11 @@ def test_one_for_whom_too_much_is_held_is_left_behind_and_time_goes_no_further_t
     driver = pipeline.start()
     # More than one for each shard, by id and by user.
     first = [record for n in range(10) for record in at(START_MS + n, FAST, *LAGGING)]
-    published(pipeline, driver, *first)
+    publish(pipeline, driver, *first)
     for minute in range(3):
-        published(pipeline, driver, *at(START_MS + HOUR_MS + minute, FAST))
+        publish(pipeline, driver, *at(START_MS + HOUR_MS + minute, FAST))
     closed = start_of(START_MS) + 60_000
-    published(pipeline, driver, *at(closed - 1, *LAGGING), *at(closed, *LAGGING))
+    publish(pipeline, driver, *at(closed - 1, *LAGGING), *at(closed, *LAGGING))
     assert assert_exact(pipeline, running=True)["LATE"] == len(LAGGING), "of the window that was closed, of no other"
     found = certify(PipelineSettings.model_validate(pipeline.settings), pipeline.store, start_of(START_MS))
     assert (found.verdict, found.watermark_ms) == ("released", closed)

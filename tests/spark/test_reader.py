@@ -51,7 +51,7 @@ def rows_of(bucket: BucketAddress, layout: Layout, since: int | None = None) -> 
     return published(bucket, layout.pipeline, GLOBAL_COUNTS, since=since)
 
 
-def republished(store: S3ObjectStore, layout: Layout, epoch: int, table: pa.Table) -> None:
+def republish(store: S3ObjectStore, layout: Layout, epoch: int, table: pa.Table) -> None:
     """Have an epoch publish another table."""
     store.answer(Delete(layout.manifest(GLOBAL_COUNTS, epoch)))
     ManifestSink(store, layout, GLOBAL_COUNTS).publish(epoch, 1, table)
@@ -93,10 +93,10 @@ def test_manifests_that_are_compacted_show_the_same_rows(
 def test_a_column_that_came_later_is_null_before(session: SparkSession, bucket: BucketAddress, layout: Layout) -> None:
     store = S3ObjectStore(bucket)
     LedgerDriver.started(store, layout).run(6)
-    republished(store, layout, 5, pa.table({"window_start_ms": [7], "count": [7], "share": [0.5]}))
+    republish(store, layout, 5, pa.table({"window_start_ms": [7], "count": [7], "share": [0.5]}))
     shares = [row["share"] for row in rows_of(bucket, layout).spark(session).orderBy("window_start_ms").collect()]
     assert sorted(shares, key=str) == [0.5, *[None] * (len(shares) - 1)]
-    republished(store, layout, 5, pa.table({"window_start_ms": [7]}))
+    republish(store, layout, 5, pa.table({"window_start_ms": [7]}))
     with pytest.raises(Exception, match=r"columns of epochs differ: .*count.* are not in the newest"):
         rows_of(bucket, layout).spark(session).collect()
 

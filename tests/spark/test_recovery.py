@@ -34,7 +34,7 @@ def test_killed_and_replaced_drivers_leave_every_output_exact(new_pipeline: Call
     arguments = _arguments(first)
     assert "SparkSubmit" in arguments
     assert pipeline.endpoints.s3_secret_key not in arguments, "everybody on a machine reads them"
-    declared = _killed(pipeline, first)
+    declared = _kill(pipeline, first)
 
     # Another version may not finish it.
     other = pipeline.start(env={"EFFECTIVELY_ONCE_WHEEL_DIGEST": "x" * 64})
@@ -44,7 +44,7 @@ def test_killed_and_replaced_drivers_leave_every_output_exact(new_pipeline: Call
     # With the checkpoint; killed while a transaction of a later epoch was open.
     second = pipeline.start()
     wait_for("an open transaction", STEP_S, lambda: _open_after(pipeline, declared), second)
-    interrupted = _killed(pipeline, second)
+    interrupted = _kill(pipeline, second)
     epochs = pipeline.epochs()
     assert epochs[declared].lineage == epochs[-1].lineage, "the checkpoint was there and was not used"
 
@@ -98,7 +98,7 @@ def _arguments(driver: Child) -> str:
     return found
 
 
-def _killed(pipeline: Pipeline, driver: Child) -> int:
+def _kill(pipeline: Pipeline, driver: Child) -> int:
     """SIGKILL a driver with its JVM and executors; return the epoch it left declared."""
     driver.kill()
     declared = pipeline.head().declared

@@ -38,12 +38,12 @@ def orders(stack: EmbeddedStack, toolchain: Toolchain, database: PostgresServer,
     made.database = database
     made.create_topics()
     for table, name, user in (("orders", "nobody", "u3"), ("per_user", "somebody", "u4")):
-        changed(made, f"{table} ADD CONSTRAINT {name} CHECK (\"user\" <> '{user}')")
+        alter(made, f"{table} ADD CONSTRAINT {name} CHECK (\"user\" <> '{user}')")
     yield made
     made.end()
 
 
-def changed(orders: Orders, change: str) -> None:
+def alter(orders: Orders, change: str) -> None:
     with orders.database.connect() as session:
         session.execute(f'ALTER TABLE "{orders.name}".{change}')
 
@@ -67,7 +67,7 @@ def test_what_tables_refuse_is_in_no_sink_though_its_driver_is_killed_and_the_co
     held.wait(driver)
     before = {where for rows in recorded(orders).values() for where in rows}
     driver.kill()
-    changed(orders, "orders DROP CONSTRAINT nobody")
+    alter(orders, "orders DROP CONSTRAINT nobody")
     driver = orders.start()
     orders.wait_processed(driver)
     orders.send(mixture(5, 300, first=600))

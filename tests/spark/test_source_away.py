@@ -60,7 +60,7 @@ class Gate:
         wait_for("a statement", 30, lambda: any(one.time_ms >= time_ms for one in self.said()))
 
 
-def published(pipeline: Pipeline, driver: Child, gate: Gate) -> None:
+def await_published(pipeline: Pipeline, driver: Child, gate: Gate) -> None:
     due = len(pipeline.sends) + gate.put
     wait_for("all records", PROCESSED_S, lambda: pipeline.published_rows() >= due, driver)
 
@@ -70,7 +70,7 @@ def ahead(pipeline: Pipeline, driver: Child, gate: Gate, number: int) -> None:
     for _ in range(number):
         at = now_ms() + AHEAD_MS
         pipeline.send([good(f"p{one}-{at}", f"u{one}", at, one) for one in range(PARTITIONS)])
-        published(pipeline, driver, gate)
+        await_published(pipeline, driver, gate)
 
 
 @pytest.mark.parametrize(("hold_max_ms", "late"), [(600_000, 0), pytest.param(1, 1, marks=pytest.mark.slow)])
@@ -91,7 +91,7 @@ def test_what_a_gateway_holds_that_is_away_is_late_only_once_it_was_let_go(
     driver = pipeline.start()
     with gate.open() as gateway:
         gate.wait_stated(gate.record(gateway))
-    published(pipeline, driver, gate)
+    await_published(pipeline, driver, gate)
     away = gate.open(f"{HOST}:{free_ports(1)[0]}")
     held_ms = gate.record(away)
     away.close(timeout_s=0)
@@ -99,7 +99,7 @@ def test_what_a_gateway_holds_that_is_away_is_late_only_once_it_was_let_go(
     ahead(pipeline, driver, gate, 4)
     with gate.open() as gateway:
         gate.put += 1
-        published(pipeline, driver, gate)
+        await_published(pipeline, driver, gate)
         assert sum(one.counts.late for one in pipeline.epochs()) + last_late(pipeline) == late
         start_ms = held_ms - held_ms % WINDOW_MS
         wait_for("a later statement", 30, lambda: any(one.time_ms >= start_ms + WINDOW_MS for one in gate.said()))

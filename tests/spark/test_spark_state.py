@@ -174,27 +174,27 @@ GONE = [
 @pytest.mark.parametrize(("gone", "says"), GONE)
 def test_without_its_checkpoint_it_is_refused_by_name(stopped: Counted, gone: str, says: str) -> None:
     """Counting would begin anew, and nothing would tell: so the start ends with what to do."""
-    kept = _deleted(stopped, gone)
-    _refused(stopped, f"the state of the pipeline is in Spark's checkpoint, and {says}")
-    _restored(stopped, kept)
+    kept = _delete(stopped, gone)
+    _assert_refused(stopped, f"the state of the pipeline is in Spark's checkpoint, and {says}")
+    _restore(stopped, kept)
     assert_counted(stopped)
 
 
 @pytest.mark.slow
 def test_state_that_is_damaged_is_refused_by_name_and_goes_on_when_it_is_restored(stopped: Counted) -> None:
     """Spark finds it out itself."""
-    kept = _deleted(stopped, "state/0/0/2")
+    kept = _delete(stopped, "state/0/0/2")
     assert kept, "state has other names"
     stopped.send(mixture(SEED, 40, first=200))
-    _refused(stopped, "Spark cannot load its state: [")
-    _restored(stopped, kept)
+    _assert_refused(stopped, "Spark cannot load its state: [")
+    _restore(stopped, kept)
     driver = stopped.start()
     stopped.wait_processed(driver)
     assert_counted(stopped)
     driver.stop(30)
 
 
-def _deleted(counted: Counted, gone: str) -> dict[str, bytes]:
+def _delete(counted: Counted, gone: str) -> dict[str, bytes]:
     kept = {}
     for name in list(counted.store.names(f"{counted.checkpoint}/{gone}")):
         body = run(body_of(name), counted.store)
@@ -204,12 +204,12 @@ def _deleted(counted: Counted, gone: str) -> dict[str, bytes]:
     return kept
 
 
-def _restored(counted: Counted, kept: dict[str, bytes]) -> None:
+def _restore(counted: Counted, kept: dict[str, bytes]) -> None:
     for name, body in kept.items():
         counted.overwrite(name, body)
 
 
-def _refused(counted: Counted, says: str) -> None:
+def _assert_refused(counted: Counted, says: str) -> None:
     driver = counted.start()
     assert driver.wait(ENDED_S), driver.post_mortem()
     assert driver.status() == CHECKPOINT, driver.post_mortem()

@@ -127,7 +127,7 @@ def test_what_is_recorded_goes_when_its_epoch_is_recorded(attacked_orders: Attac
     assert [name for name in left if int(name.rsplit("/", 1)[1].split(".")[0]) == last] == []
 
 
-def refused(orders: Orders, code: int, *says: str, env: dict[str, str] | None = None, **changes: object) -> None:
+def assert_refused(orders: Orders, code: int, *says: str, env: dict[str, str] | None = None, **changes: object) -> None:
     """Start a driver, and assert that it ends by itself with one line that says why."""
     driver = orders.start(orders.write_settings({"start_patience_s": 2, **changes}), env)
     assert driver.wait(ENDED_S), driver.post_mortem()
@@ -137,7 +137,7 @@ def refused(orders: Orders, code: int, *says: str, env: dict[str, str] | None = 
     assert all(text in lines[-1] for text in says), lines[-1]
 
 
-def stopped_in_order(orders: Orders, driver: Child) -> None:
+def stop_in_order(orders: Orders, driver: Child) -> None:
     orders.wait_processed(driver)
     driver.stop(30)
     assert driver.status() == 0, driver.post_mortem()
@@ -148,7 +148,7 @@ def stopped(new_orders: Make) -> Orders:
     """Run a pipeline for some epochs and stop it in order; each test leaves it as it was."""
     orders = new_orders("orders_stopped", epoch_rows_max=100)
     orders.send(mixture(5, 400))
-    stopped_in_order(orders, orders.start())
+    stop_in_order(orders, orders.start())
     assert_exact(orders)
     return orders
 
@@ -156,18 +156,18 @@ def stopped(new_orders: Make) -> Orders:
 @pytest.mark.slow
 def test_a_database_from_before_is_refused_and_the_right_one_taken(stopped: Orders) -> None:
     """Rows and marks were restored together; the chain has gone on (R10)."""
-    backup = _dumped(stopped)
+    backup = _dump(stopped)
     stopped.send(mixture(5, 100, first=400))
-    stopped_in_order(stopped, stopped.start())
-    now, last = _dumped(stopped), stopped.head().last_recorded
-    _restored(stopped, backup)
+    stop_in_order(stopped, stopped.start())
+    now, last = _dump(stopped), stopped.head().last_recorded
+    _restore(stopped, backup)
     generation = stopped.head().generation
-    refused(
+    assert_refused(
         stopped, SINK, "SinkError: progress mark", f"lies outside the chain's {last} to {last}", "sink orders shard 0"
     )
-    _restored(stopped, now)
+    _restore(stopped, now)
     stopped.send(mixture(5, 100, first=500))
-    stopped_in_order(stopped, stopped.start())
+    stop_in_order(stopped, stopped.start())
     assert stopped.head().generation == generation + 2
     assert_exact(stopped)
 
@@ -176,21 +176,25 @@ def test_a_database_from_before_is_refused_and_the_right_one_taken(stopped: Orde
 def test_marks_that_run_ahead_of_the_chain_are_refused(stopped: Orders) -> None:
     """The bucket is the one from before."""
     last = stopped.head().last_recorded
-    now = _dumped(stopped)
+    now = _dump(stopped)
     _execute(
         stopped, "UPDATE effectively_once.progress SET epoch = epoch + 1 WHERE pipeline = %(pipeline)s AND shard = 1"
     )
-    refused(stopped, SINK, f"progress mark {last + 1} lies outside the chain's {last} to {last}", "sink orders shard 1")
-    _restored(stopped, now)
+    assert_refused(
+        stopped, SINK, f"progress mark {last + 1} lies outside the chain's {last} to {last}", "sink orders shard 1"
+    )
+    _restore(stopped, now)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sink", ["orders", "per_user"])
 def test_marks_that_are_gone_are_refused(stopped: Orders, sink: str) -> None:
-    now = _dumped(stopped)
+    now = _dump(stopped)
     _execute(stopped, f"DELETE FROM effectively_once.progress WHERE {MINE} AND sink = '{sink}'")  # noqa: S608
-    refused(stopped, SINK, "the shard has no progress mark", f"sink {sink} shard 0", "restore its table and its marks")
-    _restored(stopped, now)
+    assert_refused(
+        stopped, SINK, "the shard has no progress mark", f"sink {sink} shard 0", "restore its table and its marks"
+    )
+    _restore(stopped, now)
 
 
 @pytest.mark.slow
@@ -199,7 +203,7 @@ def test_a_table_that_is_gone_is_refused_at_the_start(stopped: Orders, sink: str
     """Its marks are there, so what was published is lost."""
     _execute(stopped, f'ALTER TABLE "{stopped.name}"."{sink}" RENAME TO elsewhere')
     try:
-        refused(stopped, SINK, "the table does not exist", f"table {stopped.name}.{sink}")
+        assert_refused(stopped, SINK, "the table does not exist", f"table {stopped.name}.{sink}")
     finally:
         stopped.end()
         _execute(stopped, f'ALTER TABLE "{stopped.name}".elsewhere RENAME TO "{sink}"')
@@ -223,13 +227,13 @@ def test_a_sink_that_is_added_begins_with_the_next_epoch_once_create_has_run(new
     """It has none of the epochs before. To have them, the pipeline begins anew under another name."""
     orders, job = new_orders("orders_added", epoch_rows_max=100), "tests.spark.orders_job:wider"
     orders.send(mixture(7, 200))
-    stopped_in_order(orders, orders.start())
+    stop_in_order(orders, orders.start())
     before = orders.head().last_recorded
-    refused(orders, SINK, "added", "Run `effectively-once create`", job=job)
+    assert_refused(orders, SINK, "added", "Run `effectively-once create`", job=job)
     settings = orders.write_settings({"job": job})
     create(job_of(settings), replication=1, deadline_s=30)
     orders.send(mixture(8, 200, first=200))
-    stopped_in_order(orders, orders.start(settings))
+    stop_in_order(orders, orders.start(settings))
     assert_exact(orders, added_at=before + 1)
     later = Counter(row["id"] for row in orders.accepted() if row["epoch"] > before)
     assert Counter(row["id"] for row in orders.table("added")) == later != Counter()
@@ -244,7 +248,7 @@ def _tables(orders: Orders) -> dict[str, str]:
     return {f'"{orders.name}".orders': "", f'"{orders.name}".per_user': "", "effectively_once.progress": mine}
 
 
-def _dumped(orders: Orders) -> Dump:
+def _dump(orders: Orders) -> Dump:
     found: Dump = {}
     with orders.database.connect() as session:
         for table, which in _tables(orders).items():
@@ -253,7 +257,7 @@ def _dumped(orders: Orders) -> Dump:
     return found
 
 
-def _restored(orders: Orders, dump: Dump) -> None:
+def _restore(orders: Orders, dump: Dump) -> None:
     with orders.database.connect() as session, session.transaction():
         for table, which in _tables(orders).items():
             columns, rows = dump[table]
@@ -284,11 +288,13 @@ def test_another_version_lets_the_one_that_declared_an_epoch_finish_it(new_order
     drawn = orders.records_of_the_step()
     assert drawn
     declared = orders.head()
-    refused(orders, VERSION, "VersionError: epoch 0 was declared by wheel", "this is wheel ffffffffffff", env=newer)
+    assert_refused(
+        orders, VERSION, "VersionError: epoch 0 was declared by wheel", "this is wheel ffffffffffff", env=newer
+    )
     assert orders.head() == declared, "nothing was taken over"
-    stopped_in_order(orders, orders.start())
+    stop_in_order(orders, orders.start())
     orders.send(mixture(6, 100, first=100))
-    stopped_in_order(orders, orders.start(env=newer))
+    stop_in_order(orders, orders.start(env=newer))
     expected = assert_exact(orders)
     assert expected.numbers[0].accepted == sum(map(len, drawn.values()))
     assert {price for prices in drawn.values() for price in prices} <= {row["price"] for row in orders.accepted()}
@@ -335,7 +341,7 @@ def test_partitions_that_are_added_while_it_runs_are_read_from_their_start(new_o
     orders.wait_processed(driver)
     assert_exact(orders, running=True)
     _spread(orders, 120, PARTITIONS + 2)
-    stopped_in_order(orders, driver)
+    stop_in_order(orders, driver)
     assert_exact(orders)
     ranges = [record.ranges[orders.topic] for record in orders.epochs()]
     assert ranges[0].keys() == {str(p) for p in range(PARTITIONS)}
@@ -351,14 +357,14 @@ def test_partitions_that_are_added_while_it_is_down_are_read_from_their_start(
     """Spark finds them, or the driver does when there is no checkpoint any more."""
     orders = new_orders(f"orders_down_{'kept' if checkpoint else 'gone'}")
     _spread(orders, 0, PARTITIONS)
-    stopped_in_order(orders, orders.start())
+    stop_in_order(orders, orders.start())
     _grown(orders, PARTITIONS + 1)
     _spread(orders, 60, PARTITIONS + 1)
     if not checkpoint:
         lineage = orders.epochs()[-1].lineage
         for name in list(orders.store.names(f"{orders.layout.checkpoint(lineage)}/")):
             orders.store.answer(Delete(name))
-    stopped_in_order(orders, orders.start())
+    stop_in_order(orders, orders.start())
     expected = assert_exact(orders)
     assert len(expected.accepted) == 120
     assert next(r.ranges[orders.topic]["4"][0] for r in orders.epochs() if "4" in r.ranges[orders.topic]) == 0

@@ -31,7 +31,7 @@ def test_a_driver_pauses_drains_and_goes_on_when_it_is_asked_to(new_pipeline: Ca
     assert main(["pause", settings]) == 0
     paused = pipeline.start()
     wait_for("a planned batch", STEP_S, lambda: _planned(pipeline), paused)
-    _stopped(paused, by=signal.SIGTERM)
+    _assert_stopped(paused, by=signal.SIGTERM)
     assert (pipeline.events("epoch"), pipeline.head().last_recorded, pipeline.head().declared) == ([], -1, None)
 
     assert main(["resume", settings]) == 0
@@ -39,7 +39,7 @@ def test_a_driver_pauses_drains_and_goes_on_when_it_is_asked_to(new_pipeline: Ca
     pipeline.wait_processed(running)
     pipeline.send(mixture(SEED, NUMBER, first=NUMBER))
     assert main(["drain", settings, "--wait-s", "60"]) == 0
-    _stopped(running)
+    _assert_stopped(running)
     drained = pipeline.head()
     assert drained.declared is None
     assert pipeline.published_rows() == len(pipeline.sends)
@@ -47,14 +47,14 @@ def test_a_driver_pauses_drains_and_goes_on_when_it_is_asked_to(new_pipeline: Ca
     # What came after the drain waits until somebody asks for it.
     pipeline.send(mixture(SEED, NUMBER, first=2 * NUMBER))
     again = pipeline.start()
-    _stopped(again)
+    _assert_stopped(again)
     assert "the pipeline is drained" in again.log.read_text()
     assert pipeline.head().last_recorded == drained.last_recorded
 
     assert main(["resume", settings]) == 0
     last = pipeline.start()
     pipeline.wait_processed(last)
-    _stopped(last, by=signal.SIGTERM)
+    _assert_stopped(last, by=signal.SIGTERM)
     assert_exact(pipeline)
 
 
@@ -72,13 +72,13 @@ def test_an_update_sees_whether_a_driver_works_has_nothing_to_do_or_is_paused(
     def stands(as_what: str) -> None:
         driver = pipeline.start(env=environment)
         wait_for(as_what, STEP_S, lambda: judge() == as_what, driver)
-        _stopped(driver, by=signal.SIGTERM)
+        _assert_stopped(driver, by=signal.SIGTERM)
 
     pipeline.send(mixture(SEED, NUMBER))
     running = pipeline.start(env=environment)
     pipeline.wait_processed(running)
     assert judge() == "its driver has published an epoch"
-    _stopped(running, by=signal.SIGTERM)
+    _assert_stopped(running, by=signal.SIGTERM)
     stands("its driver has found nothing to read")
 
     assert main(["pause", settings]) == 0
@@ -90,7 +90,7 @@ def _planned(pipeline: Pipeline) -> bool:
     return any("/offsets/" in name for name in pipeline.store.names(f"{pipeline.name}/checkpoints/"))
 
 
-def _stopped(driver: Child, by: signal.Signals | None = None) -> None:
+def _assert_stopped(driver: Child, by: signal.Signals | None = None) -> None:
     """It ends, asked to or by itself, and nothing failed."""
     if by is not None:
         driver.signal(by)

@@ -49,7 +49,7 @@ def test_it_says_what_the_readers_of_the_product_say(clicks: Clicks, reader: Cha
     assert evidence["epochs"] == told
     assert evidence["head"]["last_recorded"] == EPOCHS - 1
     assert read_counts(reader) == global_counts(EPOCHS)
-    assert reader.published(GLOBAL_COUNTS, EPOCHS) is None
+    assert reader.read_published(GLOBAL_COUNTS, EPOCHS) is None
     progress, last = reader.progress(), records[-1]
     spans = last.ranges[clicks.settings.topic].items()
     assert progress.watermark_ms == last.watermark_ms

@@ -15,7 +15,7 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.reader import published
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.stack import EmbeddedStack
-from tests.spark.held import Held, killed
+from tests.spark.held import Held, kill
 from tests.stack.clicks import Clicks
 from tests.stack.compact_in_fours import EPOCHS
 from tests.stack.life_cycle import command_on, documented
@@ -71,7 +71,7 @@ def test_killed_between_two_steps_of_a_compaction(
     first = start_module("compact_in_fours", *words, log=tmp_path / "first.log", held=held)
     process = held.wait(first)
     assert process.pid == first.pid
-    killed(process)
+    kill(process)
     assert first.wait(ENDED_S)
     above = [f"{epoch:09d}" for epoch in range(EPOCHS, LAST + 1)]
     assert manifests(store) == [*(name if "-" in name else f"{int(name):09d}" for name in left), *above]

@@ -10,7 +10,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.segments import TAIL_LIMIT, history
 from effectively_once.store.object_store import S3ObjectStore
-from tests.spark.held import Held, killed
+from tests.spark.held import Held, kill
 from tests.stack.modules import start_module
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 
@@ -30,7 +30,7 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
     first = start_module("extend_chain", *where, "first", str(EPOCHS), log=tmp_path / "first.log", held=held)
     process = held.wait(first)
     assert process.pid == first.pid
-    killed(process)
+    kill(process)
     assert first.wait(ENDED_S)
     written = list(store.names(f"{LAYOUT.pipeline}/segments/"))
     assert len(written) == segments

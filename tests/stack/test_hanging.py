@@ -28,7 +28,7 @@ class KilledError(Exception):
     """Ends a publisher where a SIGKILL would."""
 
 
-def _killed_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row]) -> None:
+def _kill_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row]) -> None:
     def kill(step: str) -> None:
         raise KilledError(step)
 
@@ -36,7 +36,7 @@ def _killed_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row])
         ShardSink(shard, kill).publish(epoch, 1, rows)
 
 
-def _killed_before_its_mark(shard: ShardAddress) -> None:
+def _kill_before_its_mark(shard: ShardAddress) -> None:
     producer = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -66,9 +66,9 @@ def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddres
         topic(shard.progress, 2, cleanup_policy="compact")
         ShardSink(shard).publish(0, 1, rows_of(0))
         if name.endswith("without-mark"):
-            _killed_before_its_mark(shard)
+            _kill_before_its_mark(shard)
         else:
-            _killed_in_its_transaction(shard, 1, rows_of(0 if name == "alike" else 1))
+            _kill_in_its_transaction(shard, 1, rows_of(0 if name == "alike" else 1))
         made[name] = shard
     bootstrap = stack.endpoints.kafka_bootstrap
     note_state(bootstrap, [shard.transactional_id for shard in made.values()], COMMITTED)

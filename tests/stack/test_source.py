@@ -144,11 +144,11 @@ def test_a_pipeline_begins_at_the_earliest_offset_that_is_there(
         producer.produce(name, str(n).encode(), partition=1)
     producer.flush(30)
     assert source.first_offsets() == {"0": 0, "1": 0, "2": 0}
-    _shortened(admin, name, 1, 3)
+    _shorten(admin, name, 1, 3)
     assert source.first_offsets() == {"0": 0, "1": 3, "2": 0}
 
 
-def _shortened(admin: AdminClient, name: str, partition: int, offset: int) -> None:
+def _shorten(admin: AdminClient, name: str, partition: int, offset: int) -> None:
     """Delete what lies before an offset, as retention does."""
     place = TopicPartition(name, partition, offset)
     for future in admin.delete_records([place]).values():

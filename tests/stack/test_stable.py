@@ -16,7 +16,7 @@ from effectively_once.ledger.objects import Absent, Found, Get, Put
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.process import Child
-from tests.spark.held import Held, killed
+from tests.spark.held import Held, kill
 from tests.stack.modules import start_module
 from tests.stack.record_step import ADDS, EPOCH, LAYOUT, ROWS, SHARD, by
 
@@ -58,7 +58,7 @@ def test_killed_while_an_answer_is_recorded(store: S3ObjectStore, tmp_path: Path
     first = _attempt(store, tmp_path, calls, held)
     process = held.wait(first)
     assert process.pid == first.pid
-    killed(process)
+    kill(process)
     assert first.wait(ENDED_S)
     assert calls.read_text().split() == [str(first.pid)]
     assert isinstance(store.answer(Get(KEY)), Found if counts == "first" else Absent)

@@ -57,7 +57,7 @@ def test_the_workload_writes_down_when_the_broker_had_a_word(stack: EmbeddedStac
     gateways = Gateways(0, lambda _: False, publish, SimpleNamespace(write=lines.append))
     record = well_formed(0, "id", "u", 5_000, "x")
     gateways.take(record, GATEWAYS[0])
-    gateways.acknowledged(record, GATEWAYS[0], 0, 6)
+    gateways.acknowledge(record, GATEWAYS[0], 0, 6)
 
     def answered() -> bool:
         gateways.state()

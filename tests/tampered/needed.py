@@ -167,10 +167,12 @@ def _stands(fault: Row, altered: Altered) -> bool:
         for row in now
     )
     own = {Effect.MET, Effect.OUTSIDE} & {*effects_of(fault["kind"], fault["target"])}
-    return came and _seen_as_before(fault, altered) and (bool(own) or min(_signs(fault, rest), _signs(fault, now)) > 0)
+    return (
+        came and _is_noted_elsewhere(fault, altered) and (bool(own) or min(_signs(fault, rest), _signs(fault, now)) > 0)
+    )
 
 
-def _seen_as_before(fault: Row, altered: Altered) -> bool:
+def _is_noted_elsewhere(fault: Row, altered: Altered) -> bool:
     """Whether each process of a fault that an altered line announced is noted, or announced, by others too."""
     struck = names(fault.get("process_before"))
     return all(

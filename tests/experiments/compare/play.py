@@ -118,7 +118,7 @@ class Play(ArmPlay[Stack]):
             kills.stop_asked.set()
             kills.join()
             self.outputs.fails(self.pipeline, 0, 0.0)
-        kills.ended()
+        kills.end()
 
     def _send(self, records: Iterable[Planned], number: int) -> None:
         """Send records, and wait until the job is done with all that was sent."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -22,8 +21,8 @@ from infra.embedded.process import wait_for
 from tests.experiments.arm import DRAIN_S, OUTSTANDING, ArmPlay, note_unacknowledged, settle_at_once
 from tests.experiments.drill.claims import REFUSED, STARTS
 from tests.experiments.drill.figures import ACCEPTED, AFTER, USER_COUNTS, WINDOW_MS, Facts
+from tests.experiments.drill.load import Load
 from tests.experiments.drill.plan import BUCKET, CLUSTER, TOPIC, Plan
-from tests.experiments.pace import pace_out
 from tests.harness.act import PARTITIONS
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.objects import Objects
@@ -277,42 +276,6 @@ class Play(ArmPlay[Stack]):
         if code != due:
             raise RunError(f"`effectively-once {command}` ended with {code}, not {due}: {lines[-1]}")
         return lines[-1]
-
-
-@dataclass
-class Load:
-    """Records that are sent in a thread of their own, by the clock."""
-
-    sender: Sender
-    records: Iterator[Planned]
-    pace: int
-    over: threading.Event = field(default_factory=threading.Event)
-    broke: list[BaseException] = field(default_factory=list)
-    _thread: threading.Thread = field(init=False)
-
-    def start(self) -> None:
-        """Begin to send."""
-        self._thread = threading.Thread(target=self._send, name="load", daemon=True)
-        self._thread.start()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for what is under way."""
-        self._thread.join(timeout_s)
-
-    def end(self) -> None:
-        """Send no more. Raises RunError: not all that was sent is acknowledged."""
-        self.over.set()
-        self.join(DRAIN_S)
-        if self.broke or self._thread.is_alive() or self.sender.failed:
-            why = self.broke[0] if self.broke else f"{self.sender.failed} records were not acknowledged"
-            raise RunError(f"records could not be sent: {why}")
-
-    def _send(self) -> None:
-        try:
-            self.sender.send(pace_out(self.records, self.pace, self.over))
-        except BaseException as error:
-            self.broke.append(error)
-            raise
 
 
 def read_backup(place: Path, topic: str) -> dict[str, Any]:

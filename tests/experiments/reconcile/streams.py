@@ -83,7 +83,7 @@ class Stream:
                     watch.wait_for("the driver", lambda: bool(watch.seen), self.stack.patience.driver_s, drivers.alive)
                     kills.start()
                     yield
-                    kills.ended()
+                    kills.end()
                     drivers.stop()
                 finally:
                     kills.stop_asked.set()

@@ -127,7 +127,7 @@ class Play(ArmPlay[Stack]):
                 part, pace_out(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gate(records)
             )
         finally:
-            kills.ended()
+            kills.end()
 
     def _send(self, part: Part, records: Iterable[Planned]) -> None:
         """Send records, and wait until all that was sent is in the output."""

@@ -95,6 +95,6 @@ def test_records_that_no_operator_takes_end_it(made: Kills, monkeypatch: pytest.
 def test_who_stops_to_kill_keeps_nothing_back(made: Kills) -> None:
     rest = first(made)
     made.kills.start()
-    made.kills.ended()
+    made.kills.end()
     assert list(rest) == RECORDS[STRIKE.rows :]
     assert made.nobody.asked == []

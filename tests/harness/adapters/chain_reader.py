@@ -117,7 +117,7 @@ class ChainReader:
                     source = [row["topic"], row["partition"], row["offset"]]
                     yield {"epoch": record["epoch"], "shard": int(shard), "source": source}
 
-    def published(self, sink: str, epoch: int) -> tuple[str, list[Row]] | None:
+    def read_published(self, sink: str, epoch: int) -> tuple[str, list[Row]] | None:
         """What an epoch published to an object-store sink: the manifest's name and its rows; None before it did.
 
         Raises:

@@ -140,7 +140,7 @@ class ConcurrentReader(threading.Thread):
         self._looked_at = time.monotonic()
         while True:
             try:
-                published = self._chain.published(self._object_sink, self._next_epoch)
+                published = self._chain.read_published(self._object_sink, self._next_epoch)
             except Exception as error:
                 # The store may be down for a while, as everything here: asked again, at the end too.
                 self.trouble = f"manifest of epoch {self._next_epoch}: {error}"

@@ -95,24 +95,24 @@ class ProcessDrivers:
 
     def arm(self, kind: str) -> None:
         """Nothing to prepare: a signal is sent at once."""
-        _signalled(kind)
+        _refuse_signal(kind)
 
     def kill_executor(self, event: Mapping[str, Any], kind: str = SIGKILL) -> Struck:
         """SIGKILL the executor JVM that a Python worker belongs to; raises NoProcessError."""
-        _signalled(kind)
+        _refuse_signal(kind)
         victim = executor_of(event["pid"])
         if victim is None:
             raise NoProcessError(f"no executor for worker {event['pid']}")
-        return _killed(victim)
+        return _kill(victim)
 
     def kill_executors(self, kind: str = SIGKILL) -> list[Struck]:
         """SIGKILL every executor JVM; who they were, and when (ms). One that has just ended is left out."""
-        _signalled(kind)
+        _refuse_signal(kind)
         assert self.child is not None
         killed = []
         for victim in executors(self.child.pid):
             with suppress(NoProcessError):
-                killed.append(_killed(victim))
+                killed.append(_kill(victim))
         return killed
 
     def open_gate(self, name: str) -> None:
@@ -120,12 +120,12 @@ class ProcessDrivers:
         self.events.with_name(f"{name}.go").touch()
 
 
-def _signalled(kind: str) -> None:
+def _refuse_signal(kind: str) -> None:
     if kind != SIGKILL:
         raise ValueError(f"fault {kind!r} needs pods; processes of this machine know {SIGKILL}")
 
 
-def _killed(victim: psutil.Process) -> Struck:
+def _kill(victim: psutil.Process) -> Struck:
     try:
         who = identity(victim.pid)
         if who is None:

@@ -121,7 +121,7 @@ class SupervisedPods(PodDrivers):
             NoProcessError: there is none, or it did not fall.
         """
         pod = self.running()
-        self.struck(pod)
+        self.excuse(pod)
         try:
             if kind == SIGKILL:
                 armed = self._ready(pod, KILL_ANY)
@@ -138,7 +138,7 @@ class SupervisedPods(PodDrivers):
 
     def stop_driver(self, pod: Pod, word: Word) -> Struck:
         """Have the armed session in that driver stop it; raises NoProcessError when it does not stand still."""
-        self.struck(pod)
+        self.excuse(pod)
         try:
             armed = self._ready(pod, word)
             armed.word()
@@ -164,7 +164,7 @@ class SupervisedPods(PodDrivers):
             if (newest := self._driver()) is not None and newest.uid in self._ended:
                 self._ended[newest.uid] = time.monotonic()
 
-    def struck(self, pod: Pod) -> None:
+    def excuse(self, pod: Pod) -> None:
         """Note that the end of this driver is no news."""
         with self._lock:
             self._struck.add(pod.uid)

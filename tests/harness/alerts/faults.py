@@ -1,24 +1,16 @@
-"""The faults that raise alerts, each by itself: what is done, what it raises, and from when the stated time counts."""
+"""The faults that raise alerts, each by itself: what it raises, from when the stated time counts, what it needs."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from tests.harness.adapters.cluster import ClusterTimeoutError, state_of
-from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.held_pod import ALONE, EVERYTHING
-from tests.harness.alerts.scene import DRIVER, EXECUTOR, Scene
+from tests.harness.alerts import causes
+from tests.harness.alerts.scene import Scene
 
 RESOLVED_S = 300.0
 WINDOW_S = 20 * 60.0
 """Of rules that look back a quarter of an hour."""
-NEVER_S = 600.0
-SHORT_S, QUARTER_OF_S = 20 * 60, 12 * 60
-"""How long the input is kept: half, or a quarter, passes in minutes, and no record expires before it is healed."""
-TRIES, SUBMITTED_S, SETTLED_S, LOOK_S = 4, 120.0, 25.0, 0.02
 OF_AN_END = frozenset({"DriverAway", "DriverCrashLooping", "DriverDoesNotStart", "PipelineStalled", "NoStandby"})
 """What a driver raises that ends and comes back some time later, besides what is meant."""
 
@@ -53,143 +45,6 @@ class Fault:
     resolves_s: float = RESOLVED_S
 
 
-def _stall(scene: Scene) -> None:
-    scene.cordon()
-    scene.delete_pods(scene.pods(EXECUTOR))
-
-
-def _take_drivers_and_operator(scene: Scene) -> None:
-    assert scene.operator is not None
-    scene.scale(scene.operator, "Deployment", "spark-operator", 0)
-    scene.delete_pods(scene.pods(DRIVER))
-
-
-def _outlast_a_quarter(scene: Scene) -> None:
-    scene.keep_input(QUARTER_OF_S)
-    _take_drivers_and_operator(scene)
-    asked = f'time() - max(max_over_time(timestamp(effectively_once_generation{{pipeline="{scene.pipeline}"}})[1h:1m]))'
-    scene.wait_for(
-        "a quarter of the retention without a driver",
-        lambda: any(value > QUARTER_OF_S / 4 for _, value in scene.watcher.query(asked)),
-        NEVER_S,
-    )
-
-
-class CrashLoop:
-    """A driver is deleted, and so is each that takes over after it, as soon as Prometheus has seen it."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def cause(self, scene: Scene) -> None:
-        """Delete the first."""
-        self._last = 0.0
-        self.keep(scene)
-
-    def keep(self, scene: Scene) -> None:
-        """Delete the next, once it is there."""
-        generation, pod = scene.value("generation"), scene.at_work()
-        if generation is not None and pod is not None and generation > self._last:
-            self._last = generation
-            scene.delete_driver(pod)
-
-
-def _start_second(scene: Scene) -> None:
-    pod = scene.at_work()
-    if pod is None:
-        raise NoProcessError("no driver is at work")
-    scene.stop(pod, ALONE)
-    scene.start_second()
-    scene.wait_for("two drivers to be seen", lambda: len(scene.series("generation")) > 1, NEVER_S)
-
-
-def _stop_driver(scene: Scene) -> None:
-    pod = scene.at_work()
-    if pod is None:
-        raise NoProcessError("no driver is at work")
-    scene.stop(pod, EVERYTHING)
-    scene.wait_for("the standby to be at work", lambda: scene.at_work() not in (None, pod), NEVER_S)
-
-
-def _send_bad_records(scene: Scene) -> None:
-    def good() -> None:
-        scene.feed.bad_share = 0.0
-
-    scene.owe("good records alone", good)
-    scene.feed.bad_share = 0.5
-
-
-def _use_up_half(scene: Scene) -> None:
-    # Undone the other way round: records are kept again before anything else.
-    scene.pause()
-    scene.keep_input(SHORT_S)
-    scene.await_value(
-        "half of the retention to be used up", "input_retention_left_ratio", lambda value: value <= 0.5, SHORT_S * 0.7
-    )
-
-
-def _silence_broker(scene: Scene) -> None:
-    scene.pause()
-    scene.scale(scene.platform, "StatefulSet", "kafka", 0)
-
-
-def _take_one_broker(scene: Scene) -> None:
-    scene.scale(scene.platform, "StatefulSet", "kafka", scene.count("broker") - 1)
-
-
-def _take_one_store(scene: Scene) -> None:
-    scene.scale(scene.platform, "StatefulSet", "minio", scene.count("object store") - 1)
-
-
-def _take_store(scene: Scene) -> None:
-    scene.scale(scene.platform, "StatefulSet", "minio", 0)
-
-
-def _refuse_starts(scene: Scene) -> None:
-    scene.set_wrongly(shards="many")
-    scene.delete_pods(scene.pods(DRIVER))
-
-
-def _lose_submission(scene: Scene) -> None:
-    """Kill the operator between a submission and its note of it. Raises NoProcessError: it was never in between."""
-    scene.owe("drivers that the operator knows", scene.restart_drivers)
-    for _ in range(TRIES):
-        if _kill_operator_at_submission(scene):
-            return
-    raise NoProcessError(f"the operator noted the submission before it was killed, {TRIES} times")
-
-
-def _kill_operator_at_submission(scene: Scene) -> bool:
-    operator, before = scene.servers["operator"], scene.value("generation") or 0
-    scene.wait_for("the operator to be ready", lambda: bool(operator.ready()), NEVER_S)
-    armed = operator.killer(operator.chosen({}))
-    try:
-        pods = scene.pods(DRIVER)
-        selector = f"effectively-once/pipeline={scene.application},spark-role={DRIVER}"
-        known = {one["metadata"]["uid"] for one in scene.pipelines.pods(selector)}
-        scene.delete_pods(pods)
-        until = time.monotonic() + SUBMITTED_S
-        while {one["metadata"]["uid"] for one in scene.pipelines.pods(selector)} <= known:
-            if time.monotonic() > until:
-                raise NoProcessError(f"no driver followed within {SUBMITTED_S:.0f} s")
-            time.sleep(LOOK_S)
-        armed.word()
-        armed.struck()
-    finally:
-        armed.close()
-    scene.await_value("the next driver at work", "generation", lambda value: value > before)
-    scene.wait_for("the operator to be back", lambda: bool(operator.ready()), NEVER_S)
-    with suppress(ClusterTimeoutError):
-        scene.pipelines.wait_for(
-            "the operator to know the driver",
-            lambda: state_of(scene.pipelines.application(scene.application)) == "RUNNING",
-            SETTLED_S,
-            lambda: state_of(scene.pipelines.application(scene.application)),
-        )
-        return False
-    return True
-
-
 def _own_operator(scene: Scene) -> str | None:
     return None if scene.operator is not None else "the operator is not ours: leave out spark_operator.installed"
 
@@ -213,14 +68,14 @@ def _more_stores(scene: Scene) -> str | None:
 
 
 _MORE = "`make up PROFILE=ha MONITORING=1` makes more"
-_LOOP = CrashLoop()
+_LOOP = causes.CrashLoop()
 FAULTS = (
     Fault(
         "store-away",
         "the object store is scaled to zero",
         ("ObjectStoreAway",),
         "its pod is gone",
-        _take_store,
+        causes.take_store,
         may=OF_AN_END | {"LagGrowing"},
     ),
     Fault(
@@ -228,7 +83,7 @@ FAULTS = (
         "the operator is scaled to zero and all drivers are deleted",
         ("OperatorAway", "DriverAway"),
         "the drivers were deleted",
-        _take_drivers_and_operator,
+        causes.take_drivers_and_operator,
         may=OF_AN_END,
         needs=_own_operator,
     ),
@@ -237,15 +92,15 @@ FAULTS = (
         "no node takes a pod, and the executors are deleted",
         ("PipelineStalled", "LagGrowing"),
         "the executors were deleted",
-        _stall,
-        resolves_s=NEVER_S,
+        causes.stall,
+        resolves_s=causes.NEVER_S,
     ),
     Fault(
         "two-drivers",
         "the driver's JVM gets SIGSTOP, and a second driver is started",
         ("TwoDrivers",),
         "Prometheus has seen both",
-        _start_second,
+        causes.start_second,
         may=OF_AN_END | {"OperatorStuck", "StandbyTookOver"},
     ),
     Fault(
@@ -253,7 +108,7 @@ FAULTS = (
         "the driver at work gets SIGSTOP, all of its processes",
         ("StandbyTookOver", "NoStandby"),
         "Prometheus has seen the standby at work",
-        _stop_driver,
+        causes.stop_driver,
         may=OF_AN_END,
         needs=_standby,
         resolves_s=WINDOW_S,
@@ -263,7 +118,7 @@ FAULTS = (
         "the pipeline is paused, and the brokers are scaled to zero",
         ("BrokerSilent",),
         "their pods are gone",
-        _silence_broker,
+        causes.silence_broker,
         may=OF_AN_END | {"LagGrowing"},
     ),
     Fault(
@@ -271,7 +126,7 @@ FAULTS = (
         "one broker less",
         ("BrokerDegraded",),
         "its pod is gone",
-        _take_one_broker,
+        causes.take_one_broker,
         needs=_more_brokers,
     ),
     Fault(
@@ -279,7 +134,7 @@ FAULTS = (
         "one node of the object store less",
         ("ObjectStoreDegraded",),
         "its pod is gone",
-        _take_one_store,
+        causes.take_one_store,
         needs=_more_stores,
     ),
     Fault(
@@ -287,7 +142,7 @@ FAULTS = (
         "the input is kept for twenty minutes, which a start warns of",
         ("StartWarned",),
         "a new driver has read it",
-        lambda scene: scene.keep_input(SHORT_S),
+        lambda scene: scene.keep_input(causes.SHORT_S),
         may=OF_AN_END,
     ),
     Fault(
@@ -295,7 +150,7 @@ FAULTS = (
         "every second record is malformed",
         ("DeadLetterShare",),
         "the first was sent",
-        _send_bad_records,
+        causes.send_bad_records,
         resolves_s=WINDOW_S,
     ),
     Fault(
@@ -313,7 +168,7 @@ FAULTS = (
         "the settings are wrong, and the driver is deleted",
         ("DriverDoesNotStart",),
         "the driver was deleted",
-        _refuse_starts,
+        causes.refuse_starts,
         may=OF_AN_END,
         needs=_own_operator,
     ),
@@ -322,7 +177,7 @@ FAULTS = (
         "the operator gets SIGKILL between a submission and its note of it",
         ("OperatorStuck",),
         "driver and operator are back, and the operator does not follow",
-        _lose_submission,
+        causes.lose_submission,
         may=OF_AN_END | {"OperatorAway"},
         needs=_single,
     ),
@@ -331,7 +186,7 @@ FAULTS = (
         "a paused pipeline, whose input is kept for twenty minutes",
         ("InputExpiresSoon",),
         "Prometheus has seen that half is used up",
-        _use_up_half,
+        causes.use_up_half,
         may=OF_AN_END | {"StartWarned", "LagGrowing"},
     ),
     Fault(
@@ -339,7 +194,7 @@ FAULTS = (
         "operator and drivers are away, for a quarter of the twelve minutes that the input is kept",
         ("DriverAwayForAQuarterOfTheRetention",),
         "Prometheus has seen none for so long",
-        _outlast_a_quarter,
+        causes.outlast_a_quarter,
         may=OF_AN_END | {"OperatorAway", "StartWarned", "LagGrowing"},
         needs=_own_operator,
     ),

@@ -68,13 +68,13 @@ class DeclaredCase(Case):
         return found
 
     @cached_property
-    def _rows_given(self) -> dict[Coordinate, Mapping[str, Any]]:
+    def _rows_by_source(self) -> dict[Coordinate, Mapping[str, Any]]:
         return {one.source: one.row for one in self.transform_output}
 
     def hidden(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Columns that the transform gave to the record that a row is of, and the row may not show."""
         source = row.get("source")
-        found = self._rows_given.get(tuple(source)) if isinstance(source, list) and len(source) == 3 else None
+        found = self._rows_by_source.get(tuple(source)) if isinstance(source, list) and len(source) == 3 else None
         return found or {}
 
     @property

@@ -36,7 +36,7 @@ def find_miscounted(events: Events) -> list[str]:
     return [f"{end} lines stand before the end, which says {said}"] if said not in (None, end) else []
 
 
-def untold(chain: Chain, events: Events) -> list[str]:
+def find_unreported(chain: Chain, events: Events) -> list[str]:
     """Describe epochs that the chain and the history do not both know, and what they lack to be believed."""
     told = [event for event in events if event["event"] == "epoch"]
     published = {event.get("epoch") for event in told if event.get("state") == "published"}

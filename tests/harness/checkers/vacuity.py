@@ -98,7 +98,7 @@ def epochs(case: Case) -> Oracle:
     """Demand that at least one epoch was published, and that the history tells of every epoch of the chain, whole."""
     chain = case.chain
     complaints = [] if chain.epochs else ["no epoch was published"]
-    complaints += telling.untold(chain, case.events)
+    complaints += telling.find_unreported(chain, case.events)
     return guard("epochs", f"{len(chain.epochs)} epochs were declared and published", complaints)
 
 

@@ -67,7 +67,7 @@ class DrainedNode(Fault):
             self._there = {*self._present(), *(pod.who for pod in self._pods)}
             for pod in self._drivers.log.pods(DRIVER):
                 if pod.node == self._node and pod.runs:
-                    self._drivers.struck(pod)
+                    self._drivers.excuse(pod)
             self._debt = Debt(f"have node {self._node} take pods again", lambda: self._cluster.cordon(self._node, None))
             self._healing.strike(self._debt, lambda: self._cluster.cordon(self._node, self._run))
         at = now_ms()

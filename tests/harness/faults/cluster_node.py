@@ -53,7 +53,7 @@ class RestartedNode(Lasting):
         self._former = self._nodes.started_at(self._node)
         for pod in self._drivers.log.pods(DRIVER):
             if pod.node == self._node and pod.runs:
-                self._drivers.struck(pod)
+                self._drivers.excuse(pod)
         self._debt = Debt(f"start node {self._node}", lambda: self._nodes.start(self._node))
         self._healing.strike(self._debt, lambda: self._nodes.crash(self._node))
         return [(f"{self._node}@{self._former}", now_ms())]

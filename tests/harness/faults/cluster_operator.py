@@ -190,7 +190,7 @@ class OperatorAtSubmission(OperatorWithDriver):
         else:
             return
         pod = drivers.log.pods(DRIVER)[-1]
-        drivers.struck(pod)
+        drivers.excuse(pod)
         with suppress(NoProcessError):
             cluster.delete_pod(pod.name, pod.uid, None)
         # Not its end counts, but that the object is gone: while there is one the operator waits.

@@ -108,7 +108,7 @@ class Plan(BaseModel):
     parts: tuple[Part, ...] = Field(alias="part", min_length=1)
 
     @model_validator(mode="after")
-    def _told_apart(self) -> Self:
+    def _refuse_twins(self) -> Self:
         if twice := _twice([one.name for one in self.parts]):
             raise ValueError(f"two parts are called {twice}; a name is that of one part")
         if twice := _twice([f"{one.seed} on {one.stack}" for one in self.parts]):

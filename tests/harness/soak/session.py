@@ -145,7 +145,7 @@ class Soak:
         part = self.state.part(attempt.part)
         found = _run_of(part, self.runs, attempt.started_at)
         if found is None:
-            self.keep(self.state.given_up())
+            self.keep(self.state.without_open())
             self.say(f"… {part.name}: its run left no verdict, and is not counted")
             return False
         verdict = Verdict(found.verdict)

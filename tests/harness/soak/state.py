@@ -125,7 +125,7 @@ class State(BaseModel):
 
     def begun(self, part: Part, at_ms: int) -> Self:
         """After the start of a part's run. What was open was interrupted, and is no more."""
-        kept = self.given_up().attempts
+        kept = self.without_open().attempts
         return self.model_copy(update={"attempts": (*kept, Attempt(part=part.name, started_at=at_ms))})
 
     def ended(self, run: str, verdict: Verdict, took_s: float = 0.0) -> Self:
@@ -133,10 +133,10 @@ class State(BaseModel):
         if self.open is None:
             raise ValueError(f"run {run} ended, and none is open")
         closed = self.open.model_copy(update={"run": run, "verdict": verdict})
-        kept = self.given_up().attempts
+        kept = self.without_open().attempts
         return self.model_copy(update={"attempts": (*kept, closed), "spent_s": round(self.spent_s + took_s, 3)})
 
-    def given_up(self) -> Self:
+    def without_open(self) -> Self:
         """Without the open attempt: it was interrupted, or never began."""
         return self.model_copy(update={"attempts": tuple(one for one in self.attempts if one.verdict is not None)})
 

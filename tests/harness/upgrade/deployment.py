@@ -46,7 +46,7 @@ SECRET_FIELDS = (("credentialsSecret",), ("databaseSecret",), ("sparkSecret", "s
 """Of the chart's values: Secrets that a driver reads."""
 
 
-def read_given(text: str) -> dict[str, Any]:
+def read_config(text: str) -> dict[str, Any]:
     """Return what a stack's file sets, laid over its profile, by section.
 
     Raises:
@@ -121,7 +121,7 @@ class Deployment:
             self.kept.begin()
             words = ("config", "set", "--stack", self.stack.name, "--path", f"{PROJECT}:{path}", value)
             self.stack.run(*words)
-            self.kept.done()
+            self.kept.finish()
 
     def update(self) -> None:
         """Update the stack. Raises PulumiError."""

@@ -48,7 +48,7 @@ class Kept:
         """Note that the file is about to be changed: who is killed now cannot say of what it ends up with."""
         self._note(PENDING)
 
-    def done(self) -> None:
+    def finish(self) -> None:
         """Note what the file is now."""
         self._note(_digest(self.file.read_bytes()))
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from infra.errors import UserError
 from tests.harness.adapters.events import Watch
 from tests.harness.checkers.changes import EVENT
+from tests.harness.faults.fault import now_ms
 from tests.harness.history import History
 from tests.harness.upgrade.changes import Step
 from tests.harness.upgrade.look import Look
@@ -202,8 +203,3 @@ class Changes(threading.Thread):
                 return False
             time.sleep(self._poll_s)
         return True
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000

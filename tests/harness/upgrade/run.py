@@ -51,7 +51,7 @@ from tests.harness.upgrade.changes import (
     count_steps,
     sort_out,
 )
-from tests.harness.upgrade.deployment import COPY, Deployment, read_given, read_security_of
+from tests.harness.upgrade.deployment import COPY, Deployment, read_config, read_security_of
 from tests.harness.upgrade.drivers import DeployedPods
 from tests.harness.upgrade.kept import Kept
 from tests.harness.upgrade.look import Look, read_servers
@@ -170,7 +170,7 @@ class Upgrade:
         kept = Kept(stack.config_file, lifecycle.state.root / COPY)
         if kept.is_there:
             deployment.put_back(lifecycle, stack, kept, console)
-        given = read_given(stack.config_file.read_text())
+        given = read_config(stack.config_file.read_text())
         refuse_stack(Record.read(lifecycle.state.record), given)
         deployed = found.deployed
         platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None)

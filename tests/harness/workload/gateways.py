@@ -53,7 +53,7 @@ def publisher(producer: Words, topic: str) -> Publish:
 
 
 class Lines(Protocol):
-    """Where the lines of `statements.jsonl` go."""
+    """Where the lines of `sent.jsonl` or `statements.jsonl` go; the caller writes the end line."""
 
     def write(self, line: dict[str, Any], /) -> object:
         """Append one line."""
@@ -97,13 +97,13 @@ class Gateways:
             self._unsent[gateway].begin(record.event_time_ms)
             self._high_ms = max(self._high_ms, record.event_time_ms)
 
-    def acknowledged(self, record: Planned, gateway: str, partition: int, offset: int) -> None:
+    def acknowledge(self, record: Planned, gateway: str, partition: int, offset: int) -> None:
         """Take note of where a record lies."""
         with self._lock:
             self._ends[partition] = max(offset + 1, self._ends.get(partition, 0))
-        self.given_up(record, gateway)
+        self.give_up(record, gateway)
 
-    def given_up(self, record: Planned, gateway: str) -> None:
+    def give_up(self, record: Planned, gateway: str) -> None:
         """Forget a record."""
         if record.moves_watermark and record.event_time_ms is not None:
             self._unsent[gateway].end(record.event_time_ms)

@@ -83,8 +83,8 @@ class Pacer:
             return True
         return high - oldest <= self.pace.horizon_ms
 
-    def sent(self, event_time_ms: int | None) -> Outstanding:
-        """Note a record as handed to the producer; keep the answer for `acknowledged` or `failed`."""
+    def begin(self, event_time_ms: int | None) -> Outstanding:
+        """Note a record as handed to the producer; keep the answer for `acknowledge` or `give_up`."""
         self.high_ms = self._high_with(event_time_ms)
         record = Outstanding(self.high_ms)
         if record.mark is not None:  # before the first event time there is nothing a watermark could come from
@@ -92,17 +92,17 @@ class Pacer:
         self.outstanding += 1
         return record
 
-    def acknowledged(self, record: Outstanding, partition: int, offset: int) -> None:
+    def acknowledge(self, record: Outstanding, partition: int, offset: int) -> None:
         """Note the coordinate the broker gave to a record."""
         record.offset = offset
         self._acknowledged.setdefault(partition, deque()).append(record)
 
-    def failed(self, record: Outstanding) -> None:
+    def give_up(self, record: Outstanding) -> None:
         """Note a record the producer gave up: it holds nobody back."""
         self._settle(record)
         self._trim()
 
-    def declared(self, ends: Mapping[int, int]) -> None:
+    def release(self, ends: Mapping[int, int]) -> None:
         """Note the end offset (exclusive) that declared epochs pin for each partition."""
         for partition, end in ends.items():
             waiting = self._acknowledged.setdefault(partition, deque())

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from effectively_once.kafka_client import client_config
 from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
-from tests.harness.workload.gateways import Gateways, gateway_of
+from tests.harness.workload.gateways import Gateways, Lines, gateway_of
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.progress import Progress
@@ -22,13 +22,6 @@ from tests.harness.workload.seeded import settler
 from tests.harness.workload.unpaced import Aside, Look, Turns
 
 POLL_S = 0.05
-
-
-class Lines(Protocol):
-    """Where the lines of `sent.jsonl` go; the caller writes the end line."""
-
-    def write(self, line: dict[str, Any], /) -> object:
-        """Append one line."""
 
 
 class KafkaProducer(Protocol):
@@ -144,7 +137,7 @@ class Sender:
                     self._flush()
                     return False
                 turns.take()
-                self._pacer.declared(look.seen.ends)
+                self._pacer.release(look.seen.ends)
                 for one in (*held.take(), *aside.take(look.seen.watermark_ms)):
                     if not self._queue(one):
                         return False
@@ -243,7 +236,7 @@ class Sender:
         while not holds():
             self._producer.poll(0)
             self._seen = self._progress()
-            self._pacer.declared(self._seen.ends)
+            self._pacer.release(self._seen.ends)
             if holds():
                 break
             if time.monotonic() > deadline:
@@ -285,20 +278,20 @@ class Sender:
     def _delivery(self, record: Planned) -> Callable[[Any, Any], None]:
         moving = record.event_time_ms if record.moves_watermark else None
         # Noted before the record is handed over: its callback may run inside that very call.
-        entry = self._pacer.sent(moving)
+        entry = self._pacer.begin(moving)
         sent_at, gateway = time.time_ns() // 1_000_000, self._gateway(record)
 
         def delivered(error: Any, message: Any) -> None:
             self._queued -= 1
             if error is not None:
-                self._pacer.failed(entry)
+                self._pacer.give_up(entry)
                 self.failed += 1
                 if self._gateways is not None:
-                    self._gateways.given_up(record, gateway or "")
+                    self._gateways.give_up(record, gateway or "")
                 self._unacknowledged(record, str(error))
                 return
             partition, offset = message.partition(), message.offset()
-            self._pacer.acknowledged(entry, partition, offset)
+            self._pacer.acknowledge(entry, partition, offset)
             self.acknowledged += 1
             self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
             acked_at = time.time_ns() // 1_000_000 if self._tells_acks else None
@@ -307,7 +300,7 @@ class Sender:
             )
             # Last: what a gateway vouches for is written down.
             if self._gateways is not None:
-                self._gateways.acknowledged(record, gateway or "", partition, offset)
+                self._gateways.acknowledge(record, gateway or "", partition, offset)
 
         return delivered
 

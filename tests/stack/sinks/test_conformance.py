@@ -16,7 +16,7 @@ import pytest
 from effectively_once.errors import AccessError, SinkError, UnreachableError
 from effectively_once.sinks.publish import FencedError, Published
 from infra.embedded.process import ServerError, wait_for
-from tests.spark.held import Held, killed
+from tests.spark.held import Held, kill
 from tests.stack.faulty_link import Fault, FaultyLink
 from tests.stack.modules import start_module
 from tests.stack.sinks.adapter import Adapter
@@ -162,7 +162,7 @@ def test_a_publisher_killed_leaves_all_of_an_epoch_or_nothing(
     words = json.dumps(asdict(adapter.place)), "1", json.dumps(ids(1))
     child = start_module("sinks.publisher", *words, log=tmp_path / "log", held=held)
     try:
-        killed(held.wait(child))
+        kill(held.wait(child))
     finally:
         child.kill()
     shows(adapter, seen)

@@ -12,7 +12,8 @@ import pytest
 from infra.console import Console
 from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.alerts.answers import Active
-from tests.harness.alerts.faults import CrashLoop, Fault
+from tests.harness.alerts.causes import CrashLoop
+from tests.harness.alerts.faults import Fault
 from tests.harness.alerts.feed import BAD, Feed
 from tests.harness.alerts.judge import find_wrong
 from tests.harness.alerts.play import Play, list_firing

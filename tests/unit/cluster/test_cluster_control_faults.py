@@ -77,7 +77,7 @@ class FakeDrivers:
     def __init__(self) -> None:
         self.log, self.told = FakeLog(), list[str]()
 
-    def struck(self, pod: Pod) -> None:
+    def excuse(self, pod: Pod) -> None:
         assert pod.role == DRIVER
         self.told.append(pod.uid)
 

@@ -53,7 +53,7 @@ class FakeDrivers:
             raise NoProcessError("none runs")
         return self.known[-1]
 
-    def struck(self, pod: Pod) -> None:
+    def excuse(self, pod: Pod) -> None:
         self.noted.append(pod.uid)
 
     def pods(self, role: str) -> list[Pod]:

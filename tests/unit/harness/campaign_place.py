@@ -125,7 +125,7 @@ class Place:
     def step(self, epoch: int, shard: int = 0) -> None:
         self.tell("step", epoch=epoch, step="committed", sink="accepted", shard=shard, pid=1)
 
-    def struck(self, times: int) -> None:
+    def await_strikes(self, times: int) -> None:
         soon(f"{times} strikes", lambda: self.calls.count("strike") >= times)
         soon("a later millisecond than the strike's", lambda: now_ms() > self.struck_at)
 
@@ -135,6 +135,6 @@ class Place:
     def phases(self) -> list[str]:
         return [event["phase"] for event in read_history(self.history.path) if event["event"] == "phase"]
 
-    def ended(self) -> None:
+    def await_end(self) -> None:
         self.campaign.join(SOON_S)
         assert not self.campaign.is_alive()

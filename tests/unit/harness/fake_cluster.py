@@ -5,12 +5,18 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import orjson
 
 from infra.cluster.api import ApiError
-from tests.harness.adapters.cluster import ClusterTimeoutError
+from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.server_pods import ServerPods
+from tests.harness.cluster_sorts import MOST_COPIES, MOST_ROLES
+from tests.harness.faults.cluster_platform import Platform
+from tests.harness.platform_sorts import API_SERVER, BROKER, DNS
 
 Object = dict[str, Any]
 UIDS = {name: f"{number:08d}-0000-0000-0000-000000000000" for number, name in enumerate("abcdefgh")}
@@ -142,3 +148,11 @@ class FakeCluster:
     def wait_for(self, what: str, holds: Callable[[], bool], timeout_s: float, seen: Callable[[], object]) -> None:
         if not holds():
             raise ClusterTimeoutError(what)
+
+
+def platform(nodes: object | None, brokers: int = 3) -> Platform:
+    """Return a platform of every server there is, on no cluster."""
+    servers = {role: ServerPods.of(cast("Cluster", None), role) for role in (*MOST_ROLES, API_SERVER, DNS)}
+    servers |= {role: replace(servers[role], count=count) for role, count in MOST_COPIES.items()}
+    servers[BROKER] = replace(servers[BROKER], count=brokers)
+    return Platform(servers, cast("Nodes", nodes))

@@ -121,7 +121,7 @@ class GatewayWorld:
         place, value = ("events", partition, offset), one.value.decode(errors="replace")
         self.sends.append(Send(*told, *place, value, "utf-8", gateway))
         self.sent_at.append(self.now_ms)
-        self.gateways.acknowledged(one, gateway, partition, offset)
+        self.gateways.acknowledge(one, gateway, partition, offset)
 
     def _hear(self, said: Statement, _: Callable[[], object]) -> None:
         said = said.model_copy(update={"time_ms": said.time_ms + self.runs_ahead_ms})

@@ -102,12 +102,12 @@ def watch(run: Path) -> Path:
     """Give a clean run the files of a reader that watched it from its first event to its last."""
     times = [event["t"] for event in lines_of(run / "history.jsonl")]
     for sink in SINKS:
-        write_lines(run / "observed" / f"{sink}.concurrent.jsonl", seen_of(run, sink, min(times), max(times)))
+        write_lines(run / "observed" / f"{sink}.concurrent.jsonl", sightings_of(run, sink, min(times), max(times)))
     change_json(run / "manifest.json", lambda manifest: manifest.update(concurrent_reader=True))
     return run
 
 
-def seen_of(run: Path, sink: str, from_ms: int, to_ms: int) -> list[Row]:
+def sightings_of(run: Path, sink: str, from_ms: int, to_ms: int) -> list[Row]:
     """What a reader that is always up to date writes of a sink, in observations of two rows."""
     rows = lines_of(run / "observed" / f"{sink}.jsonl")
     found: list[Row] = [{"t": from_ms, "reader": "started"}]

@@ -30,9 +30,9 @@ def test_a_fault_at_its_step_in_a_running_epoch_hits(place: Place) -> None:
     place.declare(1)
     place.step(1, shard=1)
     place.step(1)
-    place.struck(1)
+    place.await_strikes(1)
     place.publish(1)
-    place.ended()
+    place.await_end()
     (fault,) = place.faults()
     assert fault["hit"] is True
     assert (fault["kind"], fault["target"], fault["signal"]) == ("sigkill", "executor", "SIGKILL")
@@ -55,10 +55,10 @@ def test_a_fault_that_misses_is_armed_again_some_times_and_then_given_up(place: 
         time.sleep(0.005)
         before = place.calls.count("strike")
         place.step(1 + number, shard=0)
-        place.struck(before + 1)
+        place.await_strikes(before + 1)
         place.declare(2 + number)
         place.publish(2 + number, repeat=False)
-    place.ended()
+    place.await_end()
     assert place.calls.count("arm") == 1 + REARMED
     assert [fault["hit"] for fault in place.faults()] == [False] * (1 + REARMED)
     assert place.said[-1] == "✗ kill -9 executor at committed:accepted never hit a running epoch with effect"
@@ -73,26 +73,26 @@ def test_what_takes_a_second_to_come_and_misses_comes_again_with_a_declaration(p
     place.publish(1)
     time.sleep(0.005)
     place.step(1)
-    place.struck(1)
+    place.await_strikes(1)
     place.declare(2)
     place.publish(2, repeat=False)
     place.waits()
     place.declare(3)
-    place.struck(2)
+    place.await_strikes(2)
     place.publish(3)
-    place.ended()
+    place.await_end()
     assert [fault["phase"] for fault in place.faults()] == ["committed:accepted", DECLARED]
 
 
 def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: Place) -> None:
     place.absent = 1
     place.come_by()
-    place.struck(1)
+    place.await_strikes(1)
     place.waits()
     place.step(1, shard=1)
-    place.struck(2)
+    place.await_strikes(2)
     place.publish(1)
-    place.ended()
+    place.await_end()
     assert [fault["hit"] for fault in place.faults()] == [True]
     assert place.said[0] == "… kill -9 executor in epoch 1 at committed:accepted: missed, gone"
 
@@ -100,12 +100,12 @@ def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: P
 def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: Place) -> None:
     place.begin(PlannedFault(1, DECLARED, None, 0, Strike("sigkill", "driver")))
     place.declare(1)
-    place.struck(1)
+    place.await_strikes(1)
     time.sleep(0.01)
     place.tell("driver", state="started", pid=2, generation=2)
     place.declare(1)
     place.publish(1)
-    place.ended()
+    place.await_end()
     (fault,) = place.faults()
     assert fault["hit"] is True
     assert fault["phase"] == DECLARED
@@ -113,7 +113,7 @@ def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: P
 
 def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(place: Place) -> None:
     place.come_by()
-    place.struck(1)
+    place.await_strikes(1)
     time.sleep(0.005)
     place.publish(1, repeat=False)
     soon("records to be let through: no epoch follows by itself", place.campaign.more)
@@ -127,9 +127,9 @@ def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(pl
     place.declare(3)
     place.step(3)
     place.tell("step", epoch=3, step="dedup_begun", sink=None, shard=1, pid=1, attempt=0)
-    place.struck(2)
+    place.await_strikes(2)
     place.publish(3)
-    place.ended()
+    place.await_end()
     assert [(one["phase"], one["hit"]) for one in place.faults()] == [
         ("committed:accepted", False),
         ("dedup_begun", True),
@@ -144,7 +144,7 @@ def misses(place: Place) -> None:
 
 def test_a_fault_that_no_epoch_follows_is_a_miss_once_all_is_published(place: Place) -> None:
     place.come_by()
-    place.struck(1)
+    place.await_strikes(1)
     time.sleep(0.005)
     place.publish(1, repeat=False)
     place.campaign.drained.set()
@@ -157,7 +157,7 @@ def test_a_fault_that_came_otherwise_than_planned_is_a_miss(place: Place, what: 
     place.strikes_at = time.time_ns() // 1_000_000 - 10_000 if what == "before the declaration" else None
     place.lands = what != "met nothing"
     place.come_by(PlannedFault(1, "committed", "accepted", 0, Strike("sigkill", target)))
-    place.struck(1)
+    place.await_strikes(1)
     place.publish(1)
     misses(place)
     place.waits()
@@ -172,7 +172,7 @@ def test_a_fault_that_lasts_is_healed_and_tells_how_long_it_lasted(place: Place)
     soon("it to be healed", lambda: "heal" in place.calls)
     assert not place.campaign.more()
     place.publish(1)
-    place.ended()
+    place.await_end()
     (fault,) = place.faults()
     assert fault["stopped_s"] == 1.5
     assert fault["healed_at"] >= fault["injected_at"]
@@ -183,7 +183,7 @@ def test_a_fault_is_healed_when_its_endurance_fails(place: Place) -> None:
     place.lasting = place.breaks = True
     place.come_by()
     place.release.set()
-    place.ended()
+    place.await_end()
     assert place.calls == ["arm", "strike", "endure", "heal"]
     assert isinstance(place.campaign.error, RuntimeError)
     assert place.campaign.waiting.is_set()
@@ -213,7 +213,7 @@ def test_a_fault_that_no_epoch_is_left_for_is_given_up_once_and_said(place: Plac
     place.campaign.stop_asked.set()
     with place.watch.changed:
         place.watch.changed.notify_all()
-    place.ended()
+    place.await_end()
     assert place.calls == ["arm", "disarm"]
     assert place.said == ["✗ kill -9 executor at committed:accepted never hit a running epoch with effect"]
 
@@ -232,7 +232,7 @@ def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) 
     assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
     place.fresh = ["8@2"]
     place.publish(1)
-    place.ended()
+    place.await_end()
     assert len(place.faults()) == 1
 
 
@@ -243,7 +243,7 @@ def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) ->
     assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
     place.release.set()
     place.publish(1)
-    place.ended()
+    place.await_end()
     assert [fault["hit"] for fault in place.faults()] == [True]
 
 
@@ -256,9 +256,9 @@ def test_a_fault_comes_so_long_after_the_announcement_as_planned(place: Place) -
     place.begin(READING)
     place.declare(3)
     declared_at = place.watch.seen[-1]["t"]
-    place.struck(1)
+    place.await_strikes(1)
     place.publish(3)
-    place.ended()
+    place.await_end()
     (fault,) = place.faults()
     assert fault["injected_at"] - declared_at >= 400
     assert (fault["after_s"], fault["phase"], fault["hit"]) == (0.4, DECLARED, True)
@@ -273,7 +273,7 @@ def test_a_fault_whose_epoch_is_over_before_it_comes_strikes_nobody_and_comes_so
         soon("the fault to wait no more for its step", lambda: not place.campaign.waiting.is_set())
         place.publish(epoch)
         soon("the miss", lambda epoch=epoch: any(f"epoch {epoch}" in said for said in place.said))
-    place.ended()
+    place.await_end()
     assert "strike" not in place.calls
     assert place.calls.count("disarm") == 1 + REARMED
     assert place.prepared == [(3.0, 2.0 / 2**tried) for tried in range(1 + REARMED)]

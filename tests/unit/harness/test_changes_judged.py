@@ -26,7 +26,7 @@ def published(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["event"] == "epoch" and row["state"] == "published"]
 
 
-def told(rows: list[Row], **fields: Any) -> Row:
+def change_line(rows: list[Row], **fields: Any) -> Row:
     """A change that began with the third epoch and was seen just before the fifth."""
     epochs = published(rows)
     began, seen = epochs[2]["t"] + 1, epochs[4]["t"] - 1
@@ -38,7 +38,7 @@ def make(run: Path, planned: int = 1, **fields: Any) -> Path:
     """Have a run tell of a change, and its manifest plan so many."""
 
     def add(rows: list[Row]) -> None:
-        line = told(rows, **fields)
+        line = change_line(rows, **fields)
         end = rows.pop()
         rows.insert(next(at for at, row in enumerate(rows) if row["t"] > line["t"]), line)
         rows.append({**end, **({"lines": end["lines"] + 1} if "lines" in end else {})})

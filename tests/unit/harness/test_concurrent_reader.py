@@ -64,7 +64,7 @@ class FakeChain:
     def __init__(self, failures: int = 1) -> None:
         self.failures = failures
 
-    def published(self, sink: str, epoch: int) -> tuple[str, list[dict[str, Any]]] | None:
+    def read_published(self, sink: str, epoch: int) -> tuple[str, list[dict[str, Any]]] | None:
         if self.failures:
             self.failures -= 1
             raise ConnectionError("store is away")

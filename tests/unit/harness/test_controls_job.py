@@ -44,7 +44,7 @@ class Producer:
         return 1
 
 
-def published(kind: type[job.Dribbling], producer: Producer, driver: str = "") -> Committed:
+def publish(kind: type[job.Dribbling], producer: Producer, driver: str = "") -> Committed:
     sink = kind(job.Output("b", "nc.x", driver).shard(1))
     sink._producer = producer
     return sink._commit(MARK, ROWS)
@@ -52,14 +52,14 @@ def published(kind: type[job.Dribbling], producer: Producer, driver: str = "") -
 
 def test_a_dribbling_producer_commits_rows_and_mark_together() -> None:
     producer = Producer()
-    assert published(job.Dribbling, producer) is Committed.YES
+    assert publish(job.Dribbling, producer) is Committed.YES
     assert producer.transactions == [["nc.x.accepted"] * len(ROWS) + ["nc.x.accepted.progress"]]
     assert producer.flushes == -(-(len(ROWS) + 1) // job.GROUP), "a kill needs time between the first row and the last"
 
 
 def test_mark_first_commits_the_mark_alone_and_then_its_rows() -> None:
     producer = Producer()
-    assert published(job.MarkFirst, producer) is Committed.YES
+    assert publish(job.MarkFirst, producer) is Committed.YES
     assert producer.transactions == [["nc.x.accepted.progress"], ["nc.x.accepted"] * len(ROWS)]
 
 
@@ -67,7 +67,7 @@ def test_mark_first_commits_the_mark_alone_and_then_its_rows() -> None:
 def test_a_death_among_the_rows_leaves_the_mark_of_mark_first_alone(kind: type[job.Dribbling], left: list[str]) -> None:
     producer = Producer(dies_at=12)
     with pytest.raises(KafkaException):
-        published(kind, producer)
+        publish(kind, producer)
     assert producer.committed == left
 
 

@@ -23,7 +23,7 @@ def control_of(run: Path, shows: str) -> Path:
     control = run / "controls" / NAME
     manifest(lambda one: one["controls"][0].update(shows=shows))(run)
     manifest(lambda one: one.update(shows=shows))(control)
-    tampered(control, lambda rows: rows.__delitem__(slice(40, None)))
+    tamper(control, lambda rows: rows.__delitem__(slice(40, None)))
     return control
 
 
@@ -35,7 +35,7 @@ def without_kill(run: Path) -> Path:
     manifest(lambda one: one["settings"].update(campaign="embedded"))(run)
     manifest(lambda one: one.update(run=f"{run.name}/{UNKILLED}", control=UNKILLED, faults_planned=0))(control)
     history(forget_the_kill)(control)
-    tampered(control, lambda rows: rows.pop())
+    tamper(control, lambda rows: rows.pop())
     return control
 
 
@@ -45,7 +45,7 @@ def forget_the_kill(rows: list[Row]) -> None:
     rows[-1]["lines"] = len(rows) - 1
 
 
-def tampered(control: Path, change: Callable[[list[Row]], object]) -> None:
+def tamper(control: Path, change: Callable[[list[Row]], object]) -> None:
     observed("accepted", change)(control)
 
 
@@ -79,22 +79,22 @@ def verdicts(run: Path) -> tuple[Verdict, Verdict]:
 def test_loss_is_what_a_control_of_loss_must_show(run: Path) -> None:
     control = control_of(run, "missing")
     assert verdicts(run) == (PASS, UNKNOWN), "nothing is lost: it did not fail"
-    tampered(control, lambda rows: rows.pop())
+    tamper(control, lambda rows: rows.pop())
     assert verdicts(run) == (FAIL, PASS)
 
 
 @pytest.mark.parametrize("doubled", [False, True], ids=["instead", "beside"])
 def test_doubles_show_nothing_of_loss(run: Path, doubled: bool) -> None:
     control = control_of(run, "missing")
-    tampered(control, lambda rows: rows.append(rows[0]))
+    tamper(control, lambda rows: rows.append(rows[0]))
     if doubled:
-        tampered(control, lambda rows: rows.pop(5))
+        tamper(control, lambda rows: rows.pop(5))
     assert verdicts(run) == (UNKNOWN, UNKNOWN)
 
 
 def test_loss_without_the_kill_that_was_planned_shows_nothing(run: Path) -> None:
     control = control_of(run, "missing")
-    tampered(control, lambda rows: rows.pop())
+    tamper(control, lambda rows: rows.pop())
     history(lambda rows: rows[1].update(hit=False))(control)
     assert verdicts(run) == (UNKNOWN, UNKNOWN)
 
@@ -194,13 +194,13 @@ def test_a_sink_that_is_wrong_shows_nothing_of_its_reader(run: Path, change: Cal
     """What was retracted may be the sink's doing then."""
     control = control_of(run, "retracted")
     read_uncommitted(control, 41, 42)
-    tampered(control, change)
+    tamper(control, change)
     assert verdicts(run) == (UNKNOWN, UNKNOWN)
 
 
 def test_a_control_that_shows_something_else_than_planned_is_unknown(run: Path) -> None:
     control = control_of(run, "missing")
-    tampered(control, lambda rows: rows.append(rows[0]))
+    tamper(control, lambda rows: rows.append(rows[0]))
     manifest(lambda one: one.update(shows="duplicated"))(control)
     assert verdicts(run) == (UNKNOWN, UNKNOWN)
 

@@ -262,7 +262,7 @@ def test_damaged_evidence_leaves_it_unknown(run: Path) -> None:
     assert judge(run, write=False).verdict is UNKNOWN
 
 
-def _altered_unbound(run: Path) -> None:
+def _alter_unbound(run: Path) -> None:
     path = run / "observed" / "given.jsonl"
     path.write_text(path.read_text() + "\n")
 
@@ -278,7 +278,7 @@ UNSTRUCK = history(lambda rows: [row.update(hit=False) for row in rows if row["e
 @pytest.mark.parametrize(
     ("alter", "oracle", "said"),
     [
-        (_altered_unbound, "bound", "given.jsonl is not as it was bound"),
+        (_alter_unbound, "bound", "given.jsonl is not as it was bound"),
         (_unread, "minimum", "there is none of user_counts"),
         (UNSTRUCK, "minimum", "a fault that hit, and 0 did"),
     ],

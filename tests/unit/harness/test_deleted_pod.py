@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tests.harness.adapters.cluster import Cluster
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+from tests.harness.faults.fault import now_ms
 
 
 class Core:
@@ -18,8 +14,8 @@ class Core:
     gone_at = 0
 
     def delete_namespaced_pod(self, name: str, namespace: str, body: Any) -> None:
-        self.gone_at = _now_ms()
-        while _now_ms() == self.gone_at:
+        self.gone_at = now_ms()
+        while now_ms() == self.gone_at:
             pass
 
 

@@ -154,28 +154,28 @@ def test_a_state_that_no_driver_has_is_a_complaint() -> None:
     assert "a driver is told to have been 'gone'" in Endings([{**STARTED, "state": "gone"}], []).complaints()
 
 
-def forged(rows: list[Row]) -> None:
+def forge(rows: list[Row]) -> None:
     """Have one of two drivers that were refused killed before."""
     (first, *_) = [row for row in rows if row.get("state") == "ended"]
     killed = {"t": first["t"] - 1, "event": "driver", "state": "killed", "pid": first["pid"]}
     rows.insert(rows.index(first), {**killed, "process": f"{first['pid']}@1.00"})
 
 
-def forged_with_a_blow(rows: list[Row]) -> None:
+def forge_with_a_blow(rows: list[Row]) -> None:
     """Tell of a blow too, of which the history shows nothing else."""
-    forged(rows)
+    forge(rows)
     (line,) = [row for row in rows if row.get("state") == "killed"]
     processes = {"process_before": line["process"], "process_after": "9002@2.00", "injected_at": line["t"]}
     told = {"event": "fault", "kind": "sigkill", "target": "driver", "epoch": 5, "phase": "declared", "hit": True}
     rows.insert(rows.index(line), {"t": line["t"], **told, **processes})
 
 
-def forged_with_a_broken_blow(rows: list[Row]) -> None:
-    forged_with_a_blow(rows)
+def forge_with_a_broken_blow(rows: list[Row]) -> None:
+    forge_with_a_blow(rows)
     next(row for row in rows if row["event"] == "fault").pop("injected_at")
 
 
-@pytest.mark.parametrize("change", [forged, forged_with_a_blow, forged_with_a_broken_blow])
+@pytest.mark.parametrize("change", [forge, forge_with_a_blow, forge_with_a_broken_blow])
 def test_a_forged_line_does_not_excuse_a_driver_that_a_sink_refused(
     change: Callable[[list[Row]], None], tmp_path: Path
 ) -> None:
@@ -189,7 +189,7 @@ def test_a_driver_that_was_killed_after_its_last_words_is_not_counted_as_refused
     run = refused(tmp_path / "20261124-090000-7")
 
     def killed(rows: list[Row]) -> None:
-        forged(rows)
+        forge(rows)
         line = next(row for row in rows if row.get("state") == "killed")
         told = {"event": "process", "process": line["process"]}
         gone = {**told, "t": line["t"], "state": "gone", "last": line["t"], "code": -9}

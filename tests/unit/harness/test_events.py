@@ -46,9 +46,9 @@ class Announced:
         """Append these, and wait until they were seen."""
         before = len(self.watch.seen)
         self.append(b"".join(orjson.dumps(event) + b"\n" for event in events))
-        self.until_seen(before + len(events))
+        self.await_count(before + len(events))
 
-    def until_seen(self, count: int) -> None:
+    def await_count(self, count: int) -> None:
         self.watch.wait_for(f"{count} announcements", lambda: len(self.watch.seen) >= count, LONG_S, alive)
 
 
@@ -70,7 +70,7 @@ def test_lines_that_come_in_halves_are_taken_whole_and_in_order(announced: Annou
     for number, line in enumerate(lines):
         following = lines[number + 1][: cut[number + 1]] if number + 1 < len(lines) else b""
         announced.append(line[cut[number] :] + following)
-        announced.until_seen(number + 1)
+        announced.await_count(number + 1)
         assert announced.watch.seen == EVENTS[: number + 1]
     announced.watch.stop()
     assert read_history(announced.history_path) == EVENTS

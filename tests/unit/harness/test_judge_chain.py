@@ -176,7 +176,7 @@ def _repeat_denied(rows: list[Row]) -> None:
     _twice_declared(rows)[2]["repeat"] = False
 
 
-def _ended_by_the_older_one_too(rows: list[Row]) -> None:
+def _end_by_the_older_one_too(rows: list[Row]) -> None:
     first, second, published = _twice_declared(rows)
     older = {name: first[name] for name in ("driver", "generation")}
     rows.insert(rows.index(second) + 1, {**published, **older, "t": second["t"], "repeat": False})
@@ -188,7 +188,7 @@ def test_an_epoch_that_was_declared_again_is_published_as_a_repeat(run: Path) ->
 
 
 def test_a_driver_that_stood_still_may_end_for_the_first_time_what_a_newer_one_declared_again(run: Path) -> None:
-    history(_ended_by_the_older_one_too)(run)
+    history(_end_by_the_older_one_too)(run)
     results = judge(run, write=False)
     assert {results.oracle(name).verdict for name in ("chain", "epochs")} == {Verdict.PASS}, results.reasons
 

@@ -47,7 +47,7 @@ def test_a_rest_that_was_abandoned_is_due_in_the_next_epoch(abandoned: Path) -> 
     assert (first.accepted > 0, none.in_, rest.accepted > 0) == (True, 0, True)
 
 
-def _stopped_earlier(chain: Any) -> None:
+def _stop_earlier(chain: Any) -> None:
     (stopped,) = chain["epochs"][DIVIDED]["left"].values()
     stopped[1:] = [0, 0]
     chain["epochs"][REST]["after"] = chain["epochs"][DIVIDED]["left"]
@@ -58,7 +58,7 @@ def _no_rest(chain: Any) -> None:
         del chain["epochs"][LAST][name]
 
 
-def _forgotten(chain: Any) -> None:
+def _forget(chain: Any) -> None:
     del chain["epochs"][REST]["left"]
     _no_rest(chain)
 
@@ -69,7 +69,7 @@ OFFENCES: dict[str, Change] = {
     "a row of the rest is told of the epoch before": observed(
         "accepted", lambda rows: rows[first_of(rows, REST)].update(epoch=DIVIDED)
     ),
-    "the shard is said to have stopped earlier": document("chain", _stopped_earlier),
+    "the shard is said to have stopped earlier": document("chain", _stop_earlier),
     "nobody takes the rest": document("chain", _no_rest),
     "the rest closes windows": epoch(REST, watermark_ms=10**15),
 }
@@ -83,7 +83,7 @@ def test_a_rest_that_does_not_add_up_fails(run: Path, what: str) -> None:
 
 def test_a_rest_that_an_abandoned_epoch_loses_fails(abandoned: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(abandoned, tmp_path / abandoned.name))
-    document("chain", _forgotten)(run)
+    document("chain", _forget)(run)
     expect_both(run, FAIL)
 
 

@@ -32,7 +32,7 @@ from tests.harness.workload.errors import InputError
 from tests.harness.workload.gateways import GATEWAYS
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.record import well_formed
-from tests.unit.harness.test_roles_judged import checked, fault, missed
+from tests.unit.harness.test_roles_judged import assert_missed, checked, fault
 from tests.unit.harness.test_supervised import Supervised
 
 PLAN = Path(__file__).parents[2] / "harness" / "campaigns" / "lag.toml"
@@ -136,14 +136,14 @@ def lag(**changes: Any) -> dict[str, Any]:
 def test_a_lag_hit_when_it_kept_records_for_as_long_as_it_was_to() -> None:
     assert checked(lag()).fault.hit, checked(lag()).refuted
     for wrong in ({"kept": 0}, {"held_s": 1.9}, {"held_s": None}):
-        missed(lag(**wrong), "kept back")
-    missed(lag(held_s=40.1), "held_s is 40.1, and it was undone 2 s after it came")
+        assert_missed(lag(**wrong), "kept back")
+    assert_missed(lag(held_s=40.1), "held_s is 40.1, and it was undone 2 s after it came")
 
 
 def test_a_driver_that_was_away_hit_when_another_took_over() -> None:
     assert checked(fault("away", "driver")).fault.hit, checked(fault("away", "driver")).refuted
-    missed(fault("away", "driver", after="8@5.50"), "took over")
-    missed(fault("away", "driver", after="1@0.50"), "survived")
+    assert_missed(fault("away", "driver", after="8@5.50"), "took over")
+    assert_missed(fault("away", "driver", after="1@0.50"), "survived")
 
 
 @pytest.mark.parametrize("name", IN_PODS)

@@ -63,7 +63,7 @@ def swapped(alike: Callable[[Row, Row], bool]) -> Change:
     return change
 
 
-def moved(rows: list[Row]) -> None:
+def move_last(rows: list[Row]) -> None:
     """The last row of one partition stands at the end of the other."""
     row = next(row for row in reversed(rows) if row["partition"] == 0)
     ends = max(one["offset"] for one in rows if one["partition"] == 1)
@@ -83,7 +83,7 @@ def as_text(row: Row) -> None:
     row.update(encoding="utf-8")
 
 
-def reordered(row: Row) -> None:
+def reorder(row: Row) -> None:
     fields = dict(row)
     row.clear()
     row.update(reversed(fields.items()))
@@ -103,7 +103,7 @@ WRONG_MESSAGES: dict[str, tuple[str, Change, str]] = {
         each(lambda row: row.update(event_time_ms=float(row["event_time_ms"]))),
         ".0, due is integer",
     ),
-    "fields in another order": ("accepted", each(reordered), "fields in the order source, epoch, crc"),
+    "fields in another order": ("accepted", each(reorder), "fields in the order source, epoch, crc"),
     "a header": ("accepted", message(headers=[["trace", "1"]]), "headers [['trace', '1']], due are none"),
     "the broker's time": ("user_counts", message(timestamp="LogAppendTime"), "of type LogAppendTime"),
     "a name twice": (
@@ -114,8 +114,8 @@ WRONG_MESSAGES: dict[str, tuple[str, Change, str]] = {
     "blanks": ("user_counts", value_of(json.dumps), "is not the compact JSON of its fields"),
     "no JSON": ("user_counts", value_of(lambda _: "count"), "value b'count' is no JSON object"),
     "no value": ("user_counts", value_of(lambda _: None), "value None is no JSON object"),  # type: ignore[arg-type,return-value]
-    "another partition": ("accepted", moved, "in partition 1, due is 0 by its id"),
-    "another partition of a count": ("user_counts", moved, "in partition 1, due is 0 by its user"),
+    "another partition": ("accepted", move_last, "in partition 1, due is 0 by its id"),
+    "another partition of a count": ("user_counts", move_last, "in partition 1, due is 0 by its user"),
     "records in another order": ("accepted", IN_ANOTHER_ORDER, "by source it is due before the row at offset"),
     "dead letters in another order": ("dead_letter", IN_ANOTHER_ORDER, "by source it is due"),
     "counts in another order": ("user_counts", IN_ANOTHER_ORDER, "by window_start_ms, user it is due before"),

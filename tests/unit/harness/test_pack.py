@@ -286,7 +286,7 @@ def test_a_stream_that_goes_on_through_outages_is_told_by_its_seed(tmp_path: Pat
     assert (tmp_path / "run.tar.xz").stat().st_size < 4 * records
 
 
-def altered(path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+def change_member(path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
     """Change a member of a pack, and compress it anew."""
     with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as tar:
         members = {one.name: (tar.extractfile(one) or io.BytesIO()).read() for one in tar}
@@ -324,13 +324,13 @@ def test_a_changed_byte_anywhere_is_refused(kept: Path, tmp_path: Path) -> None:
 def test_a_member_that_was_altered_is_named_with_the_file_it_is_of(
     kept: Path, tmp_path: Path, name: str, file: str
 ) -> None:
-    altered(kept, name, lambda content: content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    change_member(kept, name, lambda content: content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
     with pytest.raises(PackError, match=f"{file} does not come out as it was packed"):
         unpack(kept, tmp_path / "again")
 
 
 def test_an_index_that_leads_elsewhere_is_refused(kept: Path, tmp_path: Path) -> None:
-    altered(kept, INDEX, lambda content: content.replace(b'"history.jsonl"', b'"../../history.jsonl"'))
+    change_member(kept, INDEX, lambda content: content.replace(b'"history.jsonl"', b'"../../history.jsonl"'))
     with pytest.raises(PackError, match="no path in a run directory"):
         unpack(kept, tmp_path / "folder" / "again")
     assert not (tmp_path / "history.jsonl").exists()

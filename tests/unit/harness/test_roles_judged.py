@@ -47,7 +47,7 @@ def checked(event: Row, history: list[Row] = HISTORY) -> faults.Checked:
     return one
 
 
-def missed(event: Row, why: str, history: list[Row] = HISTORY) -> None:
+def assert_missed(event: Row, why: str, history: list[Row] = HISTORY) -> None:
     """Assert that a fault did not hit, and why."""
     one = checked(event, history)
     assert not one.fault.hit
@@ -115,12 +115,12 @@ def test_a_step_of_a_clock_hit_when_the_driver_showed_it_and_goes_on_or_is_follo
 def test_a_step_of_a_clock_that_no_driver_showed_did_not_hit(shown: Row) -> None:
     history = [HISTORY[0], shown, *HISTORY[1:]]
     stepped = fault("clock_step", "driver", after="1@0.50", healed_at=4_000)
-    missed(stepped, "dated by the clock that was stepped", history)
+    assert_missed(stepped, "dated by the clock that was stepped", history)
 
 
 def test_who_follows_a_driver_whose_clock_was_stepped_has_to_have_taken_over() -> None:
     history = [HISTORY[0], STEPPED, *HISTORY[1:]]
-    missed(fault("clock_step", "driver", after="8@5.50"), "took over", history)
+    assert_missed(fault("clock_step", "driver", after="8@5.50"), "took over", history)
 
 
 @pytest.mark.parametrize("event", GOOD, ids=lambda event: f"{event['kind']} {event['target']}")
@@ -165,7 +165,7 @@ def test_a_fault_with_its_evidence_hit(event: Row) -> None:
     ],
 )
 def test_a_fault_without_its_evidence_did_not_hit(event: Row, why: str) -> None:
-    missed(event, why)
+    assert_missed(event, why)
 
 
 def cut(**change: Any) -> Row:
@@ -215,15 +215,15 @@ def test_a_cut_with_its_evidence_hit_and_nobody_has_to_end_of_it(change: Row) ->
     ],
 )
 def test_a_cut_without_its_evidence_did_not_hit(change: Row, why: str) -> None:
-    missed(cut(**change), why, [*HISTORY, *LATER])
+    assert_missed(cut(**change), why, [*HISTORY, *LATER])
 
 
 def test_a_cut_that_no_epoch_followed_did_not_hit() -> None:
-    missed(cut(), "no epoch that was declared or done again after it")
+    assert_missed(cut(), "no epoch that was declared or done again after it")
 
 
 def test_a_driver_that_had_taken_over_before_the_fault_is_no_replacement() -> None:
-    missed(fault("sigkill", "driver"), "took over", [{**HISTORY[1], "t": 1_500}, HISTORY[0], *HISTORY[2:]])
+    assert_missed(fault("sigkill", "driver"), "took over", [{**HISTORY[1], "t": 1_500}, HISTORY[0], *HISTORY[2:]])
 
 
 def test_an_epoch_that_another_driver_recovered_was_running_when_the_first_one_was_struck() -> None:
@@ -316,7 +316,7 @@ def test_a_slow_disk_hit_when_writes_took_longer_and_nobody_has_to_end_of_it(cha
     ],
 )
 def test_a_slow_disk_without_its_evidence_did_not_hit(change: Row, why: str) -> None:
-    missed(slowed(**change), why, [*HISTORY, *LATER])
+    assert_missed(slowed(**change), why, [*HISTORY, *LATER])
 
 
 @pytest.mark.parametrize(
@@ -330,23 +330,25 @@ def test_a_slow_disk_without_its_evidence_did_not_hit(change: Row, why: str) -> 
     ],
 )
 def test_a_fault_with_the_signal_of_another_kind_did_not_hit(event: Row, why: str) -> None:
-    missed(event, why)
+    assert_missed(event, why)
     own = checked({**event, "signal": SIGNALS.get(event["kind"])})
     assert own.fault.hit, own.refuted
 
 
 @pytest.mark.parametrize("target", role.OTHERS)
 def test_who_announced_itself_as_a_driver_is_nobody_else_in_a_fault(target: str) -> None:
-    missed(fault("sigkill", target, after="9@5.50"), "9@5.50 is no")
+    assert_missed(fault("sigkill", target, after="9@5.50"), "9@5.50 is no")
     started = {"t": 900, "event": "driver", "state": "started", "pid": 1, "generation": 1}
-    missed(fault("sigkill", target), f"1@0.50 is no {target}: it announced itself as a driver", [started, *HISTORY])
+    assert_missed(
+        fault("sigkill", target), f"1@0.50 is no {target}: it announced itself as a driver", [started, *HISTORY]
+    )
 
 
 def test_a_pod_that_announced_itself_as_a_driver_is_no_executor() -> None:
     uid = "0fe1b2aa-0000-0000-0000-000000000000"
     pod = {"pod": "uc-driver", "pod_uid": uid}
     history = [HISTORY[0], {**HISTORY[1], **pod}, *HISTORY[2:]]
-    missed(fault("sigkill", "executor", after=f"uc-driver@{uid}"), "is no executor", history)
+    assert_missed(fault("sigkill", "executor", after=f"uc-driver@{uid}"), "is no executor", history)
 
 
 @pytest.mark.parametrize("others", ["9@6.50", "9@0.10"], ids=["begun after it", "gone before it"])
@@ -371,7 +373,7 @@ def test_the_pid_of_a_driver_may_be_anothers_before_and_after_it(others: str) ->
     ],
 )
 def test_what_lasted_longer_than_the_clocks_say_did_not_hit(event: Row, why: str) -> None:
-    missed(event, why)
+    assert_missed(event, why)
 
 
 @pytest.mark.parametrize("lasted_s", [4.9, 5.0, 7.4])
@@ -382,7 +384,7 @@ def test_who_began_to_stand_still_moments_before_it_was_seen_to_hit(lasted_s: fl
 
 def test_a_cut_or_a_slow_disk_that_lasted_longer_than_the_clocks_say_did_not_hit() -> None:
     for event in (cut(cut_s=60.0), slowed(slowed_s=60.0)):
-        missed(event, "", [*HISTORY, *LATER])
+        assert_missed(event, "", [*HISTORY, *LATER])
     # Their own evidence is asked for at both, in whichever kind the field stands.
     stray = fault("sigkill", "broker", cut_s=60.0, healed_at=7_000)
-    missed(stray, "cut_s is 60, and it was undone 5 s after it came")
+    assert_missed(stray, "cut_s is 60, and it was undone 5 s after it came")

@@ -82,7 +82,7 @@ def test_an_interrupted_run_does_not_count() -> None:
     state = after((1, PASS)).begun(PARTS[1], 5)
     assert state.open is not None
     assert state.standing("p2") is Standing.WAITING
-    assert state.given_up() == after((1, PASS))
+    assert state.without_open() == after((1, PASS))
     again = state.begun(PARTS[1], 9).attempts
     assert (again[:-1], len(again)) == (after((1, PASS)).attempts, 2)
     with pytest.raises(ValueError, match="run x ended, and none is open"):
@@ -149,7 +149,7 @@ def test_interrupted_anywhere_each_part_passes_once_or_stays_unknown(
         if reread:
             state = State.model_validate_json(state.model_dump_json())
         if verdict is None:
-            state = state.given_up() if reread else state  # killed: the next start finds it open
+            state = state.without_open() if reread else state  # killed: the next start finds it open
             continue
         runs[following.name] += 1
         state = state.ended(f"run-{number}", verdict)

@@ -9,7 +9,7 @@ import pytest
 from tests.harness.checkers import faults
 from tests.harness.checkers.stalls import LEAST_TIME_OUT_S
 from tests.harness.report import naming
-from tests.unit.harness.test_roles_judged import HISTORY, LATER, Row, checked, fault, missed
+from tests.unit.harness.test_roles_judged import HISTORY, LATER, Row, assert_missed, checked, fault
 from tests.unit.harness.witnessed import witnessed
 
 SAME = "1@0.50"
@@ -91,12 +91,12 @@ BAD = [
 
 @pytest.mark.parametrize(("event", "why"), BAD)
 def test_a_stall_without_its_evidence_did_not_hit(event: Row, why: str) -> None:
-    missed(event, why)
+    assert_missed(event, why)
 
 
 @pytest.mark.parametrize("at", [999, 8_500])
 def test_a_stall_outside_a_running_epoch_did_not_hit(at: int) -> None:
-    missed(stall("executor", injected_at=at, healed_at=9_000), "was not running")
+    assert_missed(stall("executor", injected_at=at, healed_at=9_000), "was not running")
 
 
 def test_a_process_that_stalled_can_be_struck_again() -> None:

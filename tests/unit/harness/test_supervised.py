@@ -51,7 +51,7 @@ class Supervised:
         soon("the next driver", lambda: self.drivers.driver != former)
         return self.up()
 
-    def given_up(self) -> str:
+    def start_in_vain(self) -> str:
         """Start drivers that do not stay; what is said once nobody tries any more."""
         self.drivers.start("driver", self.folder / "settings.json")
         soon("the end of trying", lambda: self.drivers.alive() is not None)
@@ -117,7 +117,7 @@ def test_a_driver_that_ends_by_itself_is_followed_and_told_of(world: Supervised)
 
 def test_a_driver_that_does_not_come_up_is_given_up_with_its_last_words(running: Callable[..., Supervised]) -> None:
     world = running("print('SettingsError: no'); raise SystemExit(1)")
-    words = world.given_up()
+    words = world.start_in_vain()
     assert words.startswith(f"{GIVE_UP} drivers ended")
     assert "SettingsError: no" in words
     assert len(world.home.started) == GIVE_UP
@@ -161,7 +161,7 @@ def test_once_drivers_were_refused_the_way_out_is_taken_and_the_next_one_starts(
 
 def test_drivers_that_are_refused_after_it_are_given_up(refused: Supervised) -> None:
     refused.drivers.way_out = lambda: ""
-    assert refused.given_up()
+    assert refused.start_in_vain()
     assert refused.drivers.refused
     assert len(refused.home.started) == 2 * ENOUGH
 
@@ -171,7 +171,7 @@ def test_where_there_is_no_way_out_they_are_given_up_with_its_last_words(refused
         raise NoWayOutError("something else is visible of epoch 2")
 
     refused.drivers.way_out = none
-    assert "there was no way out: something else is visible of epoch 2" in refused.given_up()
+    assert "there was no way out: something else is visible of epoch 2" in refused.start_in_vain()
     assert refused.drivers.refused
     assert len(refused.home.started) == ENOUGH
 

@@ -76,7 +76,7 @@ def _nothing_published_after(rows: list[Row]) -> None:
     rows[:] = kept
 
 
-def _seen_and_retracted(rows: list[Row]) -> None:
+def _retract_a_row(rows: list[Row]) -> None:
     """The reader saw one record more than there is in the end."""
     at = next(at for at in reversed(range(len(rows))) if rows[at].get("offsets"))
     place = max((one for one in rows if one.get("partition") == rows[at]["partition"]), key=lambda one: one["offsets"])
@@ -84,8 +84,8 @@ def _seen_and_retracted(rows: list[Row]) -> None:
     rows.insert(at + 1, seen)
 
 
-def _unwatched(run: Path) -> None:
-    observed("accepted.concurrent", _seen_and_retracted)(run)
+def _unwatch(run: Path) -> None:
+    observed("accepted.concurrent", _retract_a_row)(run)
     manifest(lambda told: told.update(concurrent_reader=False))(run)
 
 
@@ -137,12 +137,12 @@ def _one_more(rows: list[Row]) -> None:
     rows[0]["count"] += 1
 
 
-def _published_otherwise(rows: list[Row]) -> None:
+def _publish_otherwise(rows: list[Row]) -> None:
     row = _epochs(rows, "published")[2]
     row.update(accepted=row["accepted"] - 1, duplicate=row["duplicate"] + 1)
 
 
-def _published_too_much(rows: list[Row]) -> None:
+def _publish_too_much(rows: list[Row]) -> None:
     at = rows.index(_epochs(rows, "published")[-1]) + 1
     rows[at:at] = [{**_epochs(rows, state)[-1], "epoch": 10_000} for state in ("declared", "published")]
 
@@ -170,8 +170,8 @@ TAMPERINGS: dict[tuple[str, Verdict], Objections] = {
         "a count of a window wrong": (observed("global_counts", _one_more), ("multiset", "monotone")),
     },
     ("monotone", FAIL): {
-        "a record retracted": (observed("accepted.concurrent", _seen_and_retracted), ()),
-        "a record retracted, and the reader denied": (_unwatched, ()),
+        "a record retracted": (observed("accepted.concurrent", _retract_a_row), ()),
+        "a record retracted, and the reader denied": (_unwatch, ()),
     },
     ("quiet", FAIL): {
         "an open transaction not listed": (document("quiet", _stable_earlier), ()),
@@ -189,10 +189,10 @@ TAMPERINGS: dict[tuple[str, Verdict], Objections] = {
         "a catalog of other ids": (document("chain", _other_catalog), ()),
         "a count of an epoch one off": (document("chain", _one_more_late), ()),
         "a sink's rows not claimed": (document("chain", _no_rows_claimed), ()),
-        "an epoch told otherwise": (history(_published_otherwise), ()),
+        "an epoch told otherwise": (history(_publish_otherwise), ()),
     },
     ("epochs", UNKNOWN): {
-        "an epoch that the chain does not hold": (history(_published_too_much), ()),
+        "an epoch that the chain does not hold": (history(_publish_too_much), ()),
         "a publication not told": (
             history(_without(lambda row: row.get("state") == "published" and row["epoch"] == 1)),
             ("faults", "history"),

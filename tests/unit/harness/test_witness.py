@@ -27,7 +27,7 @@ def history(tmp_path: Path) -> Iterator[History]:
         yield made
 
 
-def read_told(history: History, state: str) -> dict[str, dict[str, Any]]:
+def read_processes(history: History, state: str) -> dict[str, dict[str, Any]]:
     if not history.path.stat().st_size:
         return {}
     events = [one for one in read_history(history.path) if one["state"] == state]
@@ -36,7 +36,7 @@ def read_told(history: History, state: str) -> dict[str, dict[str, Any]]:
 
 def numbers(history: History, state: str) -> dict[int, dict[str, Any]]:
     """By number; those of a test live at the same time."""
-    return {int(who.partition("@")[0]): one for who, one in read_told(history, state).items()}
+    return {int(who.partition("@")[0]): one for who, one in read_processes(history, state).items()}
 
 
 def test_processes_are_noted_with_the_start_that_the_kernel_tells(history: History, tmp_path: Path) -> None:
@@ -110,19 +110,19 @@ def test_containers_of_pods_are_noted_with_their_restarts_and_exit_codes(history
     for _ in range(2):
         witness.note(witness._look())
     who = f"e-1@{UIDS['a']}/{'c' * 12}"
-    assert read_told(history, "seen")[who]["started"] == RUNS["running"]["startedAt"]
+    assert read_processes(history, "seen")[who]["started"] == RUNS["running"]["startedAt"]
     pods[:] = [container("e-1", "a", "c" * 20, ended(137, "OOMKilled"))]
     witness.note(witness._look())
-    gone = read_told(history, "gone")[who]
+    gone = read_processes(history, "gone")[who]
     assert (gone["code"], gone["reason"]) == (137, "OOMKilled")
     pods[:] = [container("e-1", "a", "d" * 20, RUNS, restarts=1)]
     for _ in range(3):
         witness.note(witness._look())
-    again = read_told(history, "seen")[f"e-1@{UIDS['a']}/{'d' * 12}"]
+    again = read_processes(history, "seen")[f"e-1@{UIDS['a']}/{'d' * 12}"]
     assert again["restarts"] == 1
     pods.clear()
     witness.note(witness._look())
-    assert len(read_told(history, "gone")) == 2
+    assert len(read_processes(history, "gone")) == 2
 
 
 def test_an_api_that_does_not_answer_is_asked_again(history: History) -> None:

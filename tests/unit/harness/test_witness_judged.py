@@ -53,18 +53,18 @@ def driver_as_executor(rows: list[Row]) -> None:
     first["process_after"] = second["process_before"]
 
 
-def told_twice(rows: list[Row]) -> None:
+def repeat_fault(rows: list[Row]) -> None:
     """The second fault is the first one again, some moments later and by another name."""
     first, second = of_faults(rows)
     second.update(first, process_before="31999@1749999999.00", injected_at=first["injected_at"] + 1)
 
 
-def told_twice_by_its_name(rows: list[Row]) -> None:
+def repeat_fault_by_its_name(rows: list[Row]) -> None:
     first, second = of_faults(rows)
     second.update(first, injected_at=first["injected_at"] + 1)
 
 
-def stretched(rows: list[Row]) -> None:
+def stretch_epoch(rows: list[Row]) -> None:
     """The struck epoch is told to have run from the begin to the end, so that no fault can miss it."""
     epoch = of_faults(rows)[0]["epoch"]
     mine = [row for row in rows if row["event"] == "epoch" and row["epoch"] == epoch]
@@ -72,11 +72,11 @@ def stretched(rows: list[Row]) -> None:
     of_faults(rows)[0]["injected_at"] = rows[-1]["t"] + 10
 
 
-def survived(rows: list[Row]) -> None:
+def survive(rows: list[Row]) -> None:
     rows.remove(end_of_first(rows))
 
 
-def gone_before(rows: list[Row], ms: int = 500) -> None:
+def end_before(rows: list[Row], ms: int = 500) -> None:
     end_of_first(rows)["t"] = of_faults(rows)[0]["injected_at"] - ms
 
 
@@ -104,11 +104,11 @@ INVENTED: list[tuple[Callable[[list[Row]], Any], str]] = [
     ),
     (of_another_start("process_before", "1749990000.00"), "its pid was that of"),
     (of_another_start("process_after", "1850000000.00"), "its pid was that of"),
-    (told_twice, ""),
-    (told_twice_by_its_name, "was killed before"),
-    (stretched, "is told to have taken"),
-    (survived, "was not seen to end"),
-    (gone_before, "500 ms before it is told to have been struck"),
+    (repeat_fault, ""),
+    (repeat_fault_by_its_name, "was killed before"),
+    (stretch_epoch, "is told to have taken"),
+    (survive, "was not seen to end"),
+    (end_before, "500 ms before it is told to have been struck"),
     (moved("first_at", "injected_at", -60_000), "its first blow fell before its epoch was running"),
     (moved("first_at", "injected_at", 1), "its first blow fell before its epoch was running, or not before the last"),
     (lambda rows: end_of_first(rows).update(code=0), "was not killed: it ended with exit code 0"),
@@ -126,7 +126,7 @@ def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], 
 def test_of_two_that_are_struck_one_after_the_other_the_first_may_be_gone_before_the_second(run: Path) -> None:
     def first(before_ms: int) -> Change:
         def change(rows: list[Row]) -> None:
-            gone_before(rows, ms=5)
+            end_before(rows, ms=5)
             moved("first_at", "injected_at", -before_ms)(rows)
 
         return history(change)

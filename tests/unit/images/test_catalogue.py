@@ -196,8 +196,8 @@ def test_a_users_image_is_the_spark_image_with_a_wheel_and_depends_on_both(
     wheels.keep(cache, wheel(tmp_path, files={"clicks/__init__.py": "x = 2\n"}))
     (newer,) = catalogue.jobs(cache)
     assert len({image.key(spark), image.key("another"), newer.key(spark)}) == 3
-    assert catalogue.published(image.name)
-    assert not catalogue.published("spark-base")
+    assert catalogue.is_published(image.name)
+    assert not catalogue.is_published("spark-base")
 
 
 def test_new_java_classes_reach_drivers_and_executors(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Buffering(RuleBasedStateMachine):
         self.waiting.add(place)
 
     @rule(most=st.integers(1, 5))
-    def is_given_out(self, most: int) -> None:
+    def gives_out(self, most: int) -> None:
         given = self.buffer.give_out(most)
         assert len(given) == min(most, len(self.waiting))
         for place, content in given:

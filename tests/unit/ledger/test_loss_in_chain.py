@@ -28,7 +28,7 @@ def lost(offsets: Ranges = GONE) -> Loss:
     return Loss(offsets=offsets, at_ms=1_750_000_000_000)
 
 
-def given_up(store: MemoryStore, held: Held, loss: Loss) -> Held:
+def give_up(store: MemoryStore, held: Held, loss: Loss) -> Held:
     return run(interventions.give_up(LAYOUT, held, loss, lineage="000009-beef", wheel_digest="c" * 64), store)
 
 
@@ -49,7 +49,7 @@ def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> No
         ChainError, match="a gap: topic events partition 0 continues at offset 37, the chain ends at 30"
     ):
         run(chain.declare(LAYOUT, held, declaration(3, behind), None, 0), store)
-    held = recorded(store, given_up(store, held, lost()))
+    held = recorded(store, give_up(store, held, lost()))
     last = held.head.tail[-1]
     assert (last.epoch, last.ranges) == (3, {"events": {"0": (37, 37), "1": (60, 60)}})
     assert (last.lost, last.abandoned, last.wheel_digest) == (lost(), True, "c" * 64)
@@ -80,7 +80,7 @@ def test_a_loss_that_does_not_begin_where_the_chain_ends_is_none(
     with pytest.raises(
         ChainError, match=f"of topic {topic} partition {partition} are no loss, the chain ends at {due}"
     ):
-        given_up(store, held, lost({topic: {partition: span}}))
+        give_up(store, held, lost({topic: {partition: span}}))
     assert run(chain.read(LAYOUT), store) == held.head
 
 
@@ -110,7 +110,7 @@ def test_while_an_epoch_is_declared_nothing_is_given_up() -> None:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
     with pytest.raises(ChainError, match=r"epoch \d cannot be declared"):
-        given_up(store, held, lost())
+        give_up(store, held, lost())
 
 
 def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_is_repaired_once_more() -> None:
@@ -122,10 +122,10 @@ def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_i
     assert pinned.head.declared is not None
     held = run(chain.record(LAYOUT, pinned, record_of(pinned.head.declared)), store)
     with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
-        given_up(store, held, lost())
+        give_up(store, held, lost())
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
-    held = given_up(store, run(chain.record(LAYOUT, held, record_of(due)), store), lost())
+    held = give_up(store, run(chain.record(LAYOUT, held, record_of(due)), store), lost())
     declared = held.head.declared
     assert declared is not None
     assert (declared.epoch, declared.shown, declared.anew, declared.repairs) == (4, {}, (), None)
@@ -141,7 +141,7 @@ def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
     held = run(chain.declare(LAYOUT, held, pinned, None, 0), store)
     shown = record_of(pinned).model_copy(update={"shown_ms": {"events": {"0": 90}}, "max_event_time_ms": 95})
     held = run(chain.record(LAYOUT, held, shown), store)
-    declared = given_up(store, held, lost({"events": {"0": (10, 12)}})).head.declared
+    declared = give_up(store, held, lost({"events": {"0": (10, 12)}})).head.declared
     assert declared is not None
     assert (declared.previous_watermark_ms, declared.watermark_ms) == (60, 60)
     assert declared.clock == Clock(shown={"events": {"0": 90}}, idle={"events": ["1"]})
@@ -150,7 +150,7 @@ def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
 
 def test_its_lineage_is_no_other_ones_so_that_nothing_planned_before_is_gone_on_with() -> None:
     store = MemoryStore()
-    held = recorded(store, given_up(store, advanced(store, taken(store), 3), lost()))
+    held = recorded(store, give_up(store, advanced(store, taken(store), 3), lost()))
     assert (held.head.tail[-1].lineage, held.head.tail[-1].batch_id) == ("000009-beef", 0)
     assert held.head.tail[-2].lineage != "000009-beef"
 
@@ -160,7 +160,7 @@ def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 3)
     assert "lost" not in declaration(3).model_dump(mode="json") | held.head.tail[-1].model_dump(mode="json")
-    held = recorded(store, given_up(store, held, lost()))
+    held = recorded(store, give_up(store, held, lost()))
     told = json.loads(held.head.encode())["tail"][-1]["lost"]
     assert told == {"offsets": {"events": {"0": [30, 37]}}, "at_ms": 1_750_000_000_000}
     head: Head = decode(held.head.encode(), "here")
@@ -170,6 +170,6 @@ def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
 
 def test_any_version_finishes_it() -> None:
     store = MemoryStore()
-    head = given_up(store, advanced(store, taken(store), 3), lost()).head
+    head = give_up(store, advanced(store, taken(store), 3), lost()).head
     pinned_version.same_version(head, WHEEL, "here")
     assert isinstance(head.declared, Declaration)

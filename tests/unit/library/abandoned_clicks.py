@@ -71,12 +71,12 @@ class MemoryShard:
         if self.meanwhile:
             self.meanwhile.pop(0)(self)
         kept, self.kept = self.kept, None
-        return self.published(Mark(epoch, generation, 0, digest.EMPTY), [], kept, "operator")
+        return self.publish(Mark(epoch, generation, 0, digest.EMPTY), [], kept, "operator")
 
     def begin(self, epoch: int, generation: int) -> None:
         self.last = self.last or Mark(epoch, generation, 0, digest.EMPTY)
 
-    def published(self, mark: Mark, rows: list[bytes], kept: Mark | None, owner: object) -> Published:
+    def publish(self, mark: Mark, rows: list[bytes], kept: Mark | None, owner: object) -> Published:
         return driven(publish(mark, kept, self.name), lambda request: self._answer(request, rows, owner))
 
     def _answer(self, request: SinkRequest, rows: list[bytes], owner: object) -> SinkAnswer:
@@ -132,7 +132,7 @@ class Clicks:
         def publish_rows(sink: str, shard: int, epoch: int, generation: int, rows: list[Row]) -> Rows:
             content = describe(rows)
             mark = Mark(epoch, generation, content.rows, content.digest)
-            self.shards[sink, shard].published(mark, [value for _, value in rows], None, owner)
+            self.shards[sink, shard].publish(mark, [value for _, value in rows], None, owner)
             return content
 
         return kind.started(self.store, LAYOUT, owner, publish=publish_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,16 @@ class Lake:
         """Publish an epoch by a new publisher."""
         sink = self.sink()
         return sink.publish_staged(epoch, generation, [sink.stage(epoch, rows)])[1]
+
+    def publish_epochs(self, epochs: Iterable[int]) -> None:
+        """Publish epochs of one row each: `e0`, `e1`, and so on."""
+        for epoch in epochs:
+            self.publish(epoch, rows(f"e{epoch}"))
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set properties of the table."""
+        with self.table.transaction() as change:
+            change.set_properties({**properties})
 
     @property
     def table(self) -> Table:

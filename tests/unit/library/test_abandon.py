@@ -162,7 +162,7 @@ def test_a_driver_that_publishes_meanwhile_is_told_and_nothing_is_shown_twice() 
     shard = clicks.shards[ACCEPTED, 1]
 
     def publish_rows(to: MemoryShard) -> None:
-        to.published(Mark(4, 1, 1, "1" * 32), [b"{}"], None, "first")
+        to.publish(Mark(4, 1, 1, "1" * 32), [b"{}"], None, "first")
 
     shard.meanwhile.append(publish_rows)
     told = r"a driver that still ran published rows of epoch 4, which is abandoned \(sink accepted shard 1\)"

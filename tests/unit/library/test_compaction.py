@@ -34,7 +34,7 @@ from tests.unit.library import backups
 from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_reader import counts_of, rewritten, rows_of
+from tests.unit.library.test_reader import counts_of, rewrite, rows_of
 from tests.unit.library.test_retention import LAYOUT, WIDE, AgedStore, Drivers, driver
 
 EPOCHS, SPAN = 70, 4
@@ -196,7 +196,7 @@ def test_a_manifest_that_is_not_the_recorded_one_is_named_and_none_beside_it_goe
     store: AgedStore, epoch: int, change: dict[str, object]
 ) -> None:
     """Recorded in a segment, or in head."""
-    rewritten(store, epoch, **change)
+    rewrite(store, epoch, **change)
     kept = {LAYOUT.manifest(GLOBAL_COUNTS, one) for one in range(epoch // SPAN * SPAN, epoch // SPAN * SPAN + SPAN)}
     with pytest.raises(SinkError, match=f"{epoch:09d}.*Restore it"):
         compacted(store)

@@ -19,13 +19,10 @@ from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, decode, en
 from effectively_once.state.merge import take_in
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
+from tests.unit.library.test_deltas import ids
 
 LAYOUT = Layout("counts")
 KEY = LAYOUT.delta("ids", 3, 1)
-
-
-def ids(*names: str) -> pa.Table:
-    return pa.table({"id": list(names), "event_time_ms": [1000 * n for n in range(len(names))]}, schema=catalog.SCHEMA)
 
 
 def log_of(store: MemoryStore, inline_bytes: int = 0, anew: int | None = None) -> ShardDeltas:

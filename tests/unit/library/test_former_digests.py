@@ -24,13 +24,10 @@ from effectively_once.state import catalog, merge
 from effectively_once.state.deltas import Named, ShardDeltas
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
+from tests.unit.library.test_deltas import ids
 from tests.unit.library.test_kafka_commit import ADDRESS, ROWS, Producer
 
 LAYOUT = Layout("clicks")
-
-
-def _ids(*names: str) -> pa.Table:
-    return pa.table({"id": list(names), "event_time_ms": [1000 * n for n in range(len(names))]}, schema=catalog.SCHEMA)
 
 
 def _log(store: MemoryStore) -> ShardDeltas:
@@ -45,7 +42,7 @@ def _named(store: MemoryStore, former: int) -> list[Named]:
     """Four deltas, the first ones of an older version."""
     found = []
     for epoch in range(4):
-        table = _ids(f"a{epoch}", f"b{epoch}")
+        table = ids(f"a{epoch}", f"b{epoch}")
         delta = _log(store).write(epoch, table)
         found.append(Named(epoch, _as_before(delta, table) if epoch < former else delta))
     return found
@@ -54,8 +51,8 @@ def _named(store: MemoryStore, former: int) -> list[Named]:
 def test_a_delta_is_read_by_its_own_digest() -> None:
     store = MemoryStore()
     (first, *_) = _named(store, 1)
-    assert _log(store).read(first).equals(_ids("a0", "b0"))
-    other = Named(0, _as_before(Delta(rows=2), _ids("a0", "other")))
+    assert _log(store).read(first).equals(ids("a0", "b0"))
+    other = Named(0, _as_before(Delta(rows=2), ids("a0", "other")))
     with pytest.raises(ChainError, match="its rows are not those the chain names"):
         _log(store).read(other)
 
@@ -63,7 +60,7 @@ def test_a_delta_is_read_by_its_own_digest() -> None:
 def test_deltas_of_one_form_are_merged_and_of_two_forms_are_not() -> None:
     store = MemoryStore()
     span = merge.merge_oldest(_log(store), _named(store, 4), fan=4, readers=1)
-    whole = pa.concat_tables([_ids(f"a{n}", f"b{n}") for n in range(4)])
+    whole = pa.concat_tables([ids(f"a{n}", f"b{n}") for n in range(4)])
     assert isinstance(span, Span)
     assert span.digest == former_digest.of_rows_in(whole)
     assert _log(store).read(Named(3, span)).equals(whole)

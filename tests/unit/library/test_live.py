@@ -56,13 +56,13 @@ class Shard:
     def __post_init__(self) -> None:
         self.live = LiveDeltas(LAYOUT, WINDOWS, [], 0)
 
-    def declared(self) -> None:
+    def declare(self) -> None:
         """Raise the floor, and let go what is below it."""
         pinned = declaration(len(self.records)).model_copy(update={"previous_watermark_ms": self.watermarks[-2]})
         self.floor = max(self.floor, self.live.floor(pinned))
         self.live.collect(self.store, self.floor)
 
-    def published(self, rows: list[tuple[str, int]]) -> list[bool]:
+    def publish(self, rows: list[tuple[str, int]]) -> list[bool]:
         """Run the epoch that is declared; tell which rows were new."""
         epoch, watermark = len(self.records), self.watermarks[-1]
         timely = [(name, time) for name, time in rows if not WINDOWS.closed(WINDOWS.start(time), watermark)]
@@ -124,14 +124,14 @@ def test_state_folded_from_spans_is_that_folded_from_their_deltas(
     for number, rows in enumerate(epochs):
         moved = [(name, time + pace * number) for name, time in rows]
         for shard in (plain, merged):
-            shard.declared()
+            shard.declare()
         assert merged.floor == plain.floor
         assert merged.ids() == plain.ids()
         windows = plain.windows()
         assert merged.windows() == windows
         if there[number]:
             assert merged.windows(cache) == windows
-        assert merged.published(moved) == plain.published(moved)
+        assert merged.publish(moved) == plain.publish(moved)
 
 
 @settings(max_examples=examples(100))
@@ -142,7 +142,7 @@ def test_a_driver_that_starts_names_what_the_one_before_named(
     """And so does everybody who looks at the chain: inspection, backup. They may read more records than they need."""
     shard = Shard(merges=True)
     for number, rows in enumerate(epochs):
-        shard.declared()
+        shard.declare()
         records = shard.records[max(0, shard.floor - more) :]
         anew = LiveDeltas(LAYOUT, WINDOWS, records, shard.floor)
         assert anew.list_named() == shard.live.list_named()
@@ -156,18 +156,18 @@ def test_a_driver_that_starts_names_what_the_one_before_named(
         for delta in found:
             stored = delta.named_object(LAYOUT)
             assert stored is None or stored.check(shard.store.objects[stored.key]) is not None
-        shard.published([(name, time + pace * number) for name, time in rows])
+        shard.publish([(name, time + pace * number) for name, time in rows])
 
 
 def test_the_floor_divides_spans_in_these_tests() -> None:
     """Otherwise they show less than they say."""
     shard, divided, longest = Shard(merges=True), 0, 0
     for number in range(20):
-        shard.declared()
+        shard.declare()
         for entry in shard.entries("counts"):
             divided += entry.first < shard.floor <= entry.epoch
             longest = max(longest, entry.epoch - entry.first + 1)
-        shard.published([(f"id-{number}", 9 * number)])
+        shard.publish([(f"id-{number}", 9 * number)])
     assert divided > 0
     assert longest == 4
 
@@ -178,8 +178,8 @@ def test_what_a_task_was_told_does_not_change_when_its_epoch_is_published() -> N
     for number in range(3):
         told = shard.live.list_named()
         kept = json.dumps(told, default=str)
-        shard.declared()
-        shard.published([(f"id-{number}", 0)])
+        shard.declare()
+        shard.publish([(f"id-{number}", 0)])
         assert json.dumps(told, default=str) == kept != json.dumps(shard.live.list_named(), default=str)
 
 
@@ -319,8 +319,8 @@ def test_parts_that_a_driver_left_are_deleted_by_the_next_one() -> None:
 def test_a_start_does_not_delete_again_what_was_merged_long_ago() -> None:
     shard = Shard(merges=True)
     for number in range(RECENT + 20):
-        shard.declared()
-        shard.published([("a", 0), (f"b{number}", 0)])
+        shard.declare()
+        shard.publish([("a", 0), (f"b{number}", 0)])
     assert shard.floor == 0
     anew, deleted = LiveDeltas(LAYOUT, WINDOWS, shard.records, 0), list[str]()
     store = ListedStore()

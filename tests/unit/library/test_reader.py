@@ -39,7 +39,7 @@ def counts_of(rows: PublishedRows) -> list[tuple[int, int, int]]:
     return [(epoch, row["window_start_ms"], row["count"]) for epoch, table in rows for row in table.to_pylist()]
 
 
-def rewritten(store: MemoryStore, epoch: int, /, **changes: Any) -> None:
+def rewrite(store: MemoryStore, epoch: int, /, **changes: Any) -> None:
     """Have an epoch's manifest written with other fields."""
     key = LAYOUT.manifest(GLOBAL_COUNTS, epoch)
     store.objects[key] = checksum.seal({**checksum.open_sealed(store.objects[key])[0], **changes})
@@ -50,7 +50,7 @@ def file_of(store: MemoryStore, epoch: int) -> str:
     return name
 
 
-def republished(store: MemoryStore, epoch: int, table: pa.Table) -> None:
+def republish(store: MemoryStore, epoch: int, table: pa.Table) -> None:
     """Have an epoch publish another table."""
     del store.objects[LAYOUT.manifest(GLOBAL_COUNTS, epoch)]
     ManifestSink(store, LAYOUT, GLOBAL_COUNTS).publish(epoch, 1, table)
@@ -158,7 +158,7 @@ def test_a_missing_manifest_is_named(store: MemoryStore) -> None:
     ],
 )
 def test_a_damaged_manifest_is_named(store: MemoryStore, changes: dict[str, Any], said: str) -> None:
-    rewritten(store, 5, **changes)
+    rewrite(store, 5, **changes)
     with pytest.raises(SinkError, match=f"{said}.*{LAYOUT.manifest(GLOBAL_COUNTS, 5)}"):
         counts_of(rows_of(store))
 
@@ -187,14 +187,14 @@ def test_a_file_with_another_number_of_rows_is_named_even_without_the_digest(sto
 
 
 def test_a_column_that_came_later_is_null_before(store: MemoryStore) -> None:
-    republished(store, EPOCHS - 1, pa.table({"window_start_ms": [7], "count": [7], "share": [0.5]}))
+    republish(store, EPOCHS - 1, pa.table({"window_start_ms": [7], "count": [7], "share": [0.5]}))
     table = rows_of(store).arrow()
     assert table.column_names == ["window_start_ms", "count", "share"]
     assert table["share"].to_pylist() == [None] * (table.num_rows - 1) + [0.5]
 
 
 def test_a_column_of_another_type_is_refused_by_name(store: MemoryStore) -> None:
-    republished(store, EPOCHS - 1, pa.table({"window_start_ms": [7], "count": ["seven"]}))
+    republish(store, EPOCHS - 1, pa.table({"window_start_ms": [7], "count": ["seven"]}))
     with pytest.raises(SinkError, match=r"columns of epochs differ: .*count.*since"):
         rows_of(store).arrow()
     assert rows_of(store, since=EPOCHS - 1).arrow().to_pylist() == [{"window_start_ms": 7, "count": "seven"}]

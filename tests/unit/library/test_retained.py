@@ -202,14 +202,14 @@ def test_a_look_tells_what_is_unread_since_when_and_whether_a_copy_is_missing() 
             for name in names
         ]
 
-    def seen_at() -> float | None:
+    def timestamp() -> float | None:
         return metrics.registry.get_sample_value("effectively_once_input_seen_timestamp_seconds", {"pipeline": "uc"})
 
-    assert seen_at() == 0
+    assert timestamp() == 0
     # Of the topic it is known by then that offset 80 came at 80 ms, and 90 has not come: asked 30 and 60 s back.
     watch.look()
     assert tell() == [10, pytest.approx(30, abs=3), 0]
-    assert seen_at() == pytest.approx(time.time(), abs=60)
+    assert timestamp() == pytest.approx(time.time(), abs=60)
     now, source.end, at, source.degraded = 70_000.0, 160, {"0": 120}, 2
     watch.look()
     assert tell() == [30, 15, 2]

@@ -46,7 +46,7 @@ TO_TABLE = made(ToTable("per_user", key=("user", "n")))
 TO_FILES = made(ToFiles("per_user"))
 
 
-def given_(rows: list[dict[str, Any]]) -> list[pa.RecordBatch]:
+def batches_of(rows: list[dict[str, Any]]) -> list[pa.RecordBatch]:
     """Results as Spark gives them: a text may be any bytes, whichever column may be null, dates are not bounded."""
     kinds = {pa.date32(): pa.int32(), pa.timestamp("us", "UTC"): pa.int64(), pa.string(): pa.binary()}
     columns = []
@@ -97,7 +97,7 @@ def test_rows_are_shown_by_the_last_step_when_all_operators_have_run() -> None:
         {"id": "c", "reason": "late", "value": b"{}"},
     ]
     accepted = decide(place, pipeline, rows)
-    note = show(place, pipeline, given_([{}]))
+    note = show(place, pipeline, batches_of([{}]))
     assert accepted.column_names == pipeline.input.names
     assert [json.loads(value)["id"] for _, value in place.published["accepted", 0]] == ["a"]
     assert [(each["id"], each["reason"], each["encoding"]) for each in letters(place)] == [
@@ -112,7 +112,7 @@ def test_rows_are_shown_by_the_last_step_when_all_operators_have_run() -> None:
 def test_the_mark_of_every_sink_moves_with_an_epoch_of_nothing() -> None:
     place = Place()
     decide(place, TO_TOPIC, [])
-    assert set(show(place, TO_TOPIC, given_([]))["sinks"]) == {"accepted", DEAD_LETTER, "per_user"}
+    assert set(show(place, TO_TOPIC, batches_of([]))["sinks"]) == {"accepted", DEAD_LETTER, "per_user"}
     assert (place.published["per_user", 0], letters(place)) == ([], [])
 
 
@@ -148,7 +148,7 @@ def test_a_result_that_no_sink_could_hold_is_a_dead_letter(
     """One rule for topics, tables and files, so that no two of them disagree; its neighbours are published."""
     place = Place()
     decide(place, pipeline, [{"id": "a"}])
-    note = show(place, pipeline, given_([{"user": "bob"}, change, {"user": "cid"}]))
+    note = show(place, pipeline, batches_of([{"user": "bob"}, change, {"user": "cid"}]))
     (found,) = wrong(place)
     assert found.startswith(what)
     (letter,) = letters(place)
@@ -176,7 +176,7 @@ FINE: list[tuple[Pipeline, dict[str, Any]]] = [
 def test_one_at_the_edge_is_published(pipeline: Pipeline, change: dict[str, Any]) -> None:
     place = Place()
     decide(place, pipeline, [])
-    show(place, pipeline, given_([change]))
+    show(place, pipeline, batches_of([change]))
     assert letters(place) == []
 
 
@@ -185,7 +185,7 @@ def test_of_results_that_replace_each_other_within_an_epoch_a_table_gets_none() 
     for pipeline, number in ((TO_TABLE, 2), (TO_TOPIC, 0), (TO_FILES, 0), (made(ToTable("per_user")), 0)):
         place = Place()
         decide(place, pipeline, [])
-        show(place, pipeline, given_([{"note": "one"}, {"n": 2}, {"note": "two"}, {"note": b"\xff", "n": 2}]))
+        show(place, pipeline, batches_of([{"note": "one"}, {"n": 2}, {"note": "two"}, {"note": b"\xff", "n": 2}]))
         twice = [what for what in wrong(place) if what == "its key (user, n) is that of another result of this epoch"]
         assert (len(twice), len(wrong(place)) - len(twice)) == (number, 1)
 
@@ -209,7 +209,7 @@ def test_a_repeat_that_gets_results_in_another_order_tells_the_same_letters(
     for _ in range(2):
         place = Place(name="same")
         decide(place, pipeline, [{"id": "a", "reason": "bad_x", "value": b"1"}])
-        note = show(place, pipeline, given_(rows))
+        note = show(place, pipeline, batches_of(rows))
         told.append(place.published[DEAD_LETTER, 0])
         out = note["files"].get("per_user") or note["sinks"]["per_user"]
         numbers.append((out["rows"], out["rows"] + len(wrong(place))))
@@ -222,14 +222,14 @@ def test_a_letter_of_a_result_larger_than_its_topic_takes_is_shortened() -> None
     pipeline = made(ToKafka("per_user", key="user"))
     place = Place()
     decide(place, pipeline, [])
-    show(place, pipeline, given_([{"note": "\1" * 2_200_000}]))
+    show(place, pipeline, batches_of([{"note": "\1" * 2_200_000}]))
     (letter,) = letters(place)
     value = json.loads(letter["value"])
     assert (value["user"], len(value["note"])) == ("ann", 2_000 // (1 + len(RESULTS)))
 
 
 def test_values_are_told_as_text_also_what_python_has_none_of() -> None:
-    row = given_([{"mean": float("nan"), "day": 2_932_897, "at": 253_402_300_800_000_000, "note": b"a\xff"}])
+    row = batches_of([{"mean": float("nan"), "day": 2_932_897, "at": 253_402_300_800_000_000, "note": b"a\xff"}])
     stateful = TO_FILES.stateful
     assert stateful is not None
     _, (unfit,) = unfit_results.split(TO_FILES, stateful, pa.Table.from_batches(row))
@@ -249,14 +249,14 @@ def test_a_repeat_gives_operators_and_sinks_the_rows_that_were_kept_first() -> N
     first = decide(place, TO_TOPIC, [{"id": "a", "amount": 1}])
     again = decide(place, TO_TOPIC, [{"id": "a", "amount": 2}])
     assert again.equals(first)
-    show(place, TO_TOPIC, given_([]))
+    show(place, TO_TOPIC, batches_of([]))
     assert [json.loads(value)["amount"] for _, value in place.published["accepted", 0]] == [1]
 
 
 def test_rows_that_are_to_be_shown_and_are_missing_or_damaged_are_named_and_nothing_is_shown() -> None:
     place = Place()
     with pytest.raises(ChainError, match="the rows that an epoch is to show are missing or damaged") as refused:
-        show(place, TO_TOPIC, given_([]))
+        show(place, TO_TOPIC, batches_of([]))
     assert "the repeat makes it anew" in refused.value.todo
     decide(place, TO_TOPIC, [{"id": "a"}])
     task = place.task(TO_TOPIC)
@@ -265,7 +265,7 @@ def test_rows_that_are_to_be_shown_and_are_missing_or_damaged_are_named_and_noth
     for at in (0, len(body) // 2, len(body) - 1):
         place.store.objects[key] = body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
         with pytest.raises(ChainError, match="its checksum is wrong"):
-            show(place, TO_TOPIC, given_([]))
+            show(place, TO_TOPIC, batches_of([]))
         with pytest.raises(ChainError, match="its checksum is wrong"):
             decide(place, TO_TOPIC, [{"id": "a"}])
     assert place.published == {}

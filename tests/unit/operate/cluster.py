@@ -6,13 +6,17 @@ import base64
 import copy
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from infra.cluster.access import Access
 from infra.cluster.api import ApiError, Lines
 from infra.cluster.platform import Platform, parse_platform
+from infra.operate.facts import gather
+from infra.operate.rows import Row, rows
 
+AT = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 NOW = "2026-11-20T20:00:00Z"
 BORN = "2026-11-20T19:50:00Z"
 PLATFORM, OPERATOR, PIPELINES = "effectively-once", "effectively-once-operator", "effectively-once-pipelines"
@@ -254,3 +258,9 @@ def access(cluster: Cluster, **changes: Any) -> Access:
     found = Access(Path("/state/kubeconfig"), None, platform(**changes), {}, "laptop")
     found.__dict__["api"] = cluster  # what the cached property would have made
     return found
+
+
+def rows_of(cluster: Cluster, **changes: Any) -> dict[str, Row]:
+    """Return the rows of `make status`, by component."""
+    described = platform(**changes)
+    return {one.component: one for one in rows(described, gather(cluster, described, AT))}

@@ -9,7 +9,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from infra.operate.addresses import show_addresses
 from infra.operate.facts import gather
 from infra.operate.forward import Forward, hold
 from tests.unit.operate.cluster import (
+    AT,
     OUTPUT,
     PASSWORD,
     PIPELINES,
@@ -37,7 +37,6 @@ from tests.unit.operate.cluster import (
     spark,
 )
 
-AT = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 UI = f"/api/v1/namespaces/{PIPELINES}/pods/user-counts-driver:4040/proxy/api/v1/applications"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,39 +10,31 @@ import pytest
 from rich.console import Console as Screen
 
 from infra.cluster.api import ApiError, UnreachableError
-from infra.operate.facts import gather
-from infra.operate.rows import Row, is_ours, rows
+from infra.operate.rows import is_ours
 from infra.operate.status import age, status
 from tests.unit.operate.cluster import (
+    AT,
     BORN,
     OPERATOR,
     PIPELINES,
     PLATFORM,
     Cluster,
     access,
-    application,
     component,
     container,
     event,
     exited,
     meta,
-    platform,
     pod,
-    spark,
+    rows_of,
     waiting,
 )
 
-AT = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 KAFKA_SETS = f"/apis/apps/v1/namespaces/{PLATFORM}/statefulsets"
 
 
-def _rows(cluster: Cluster, **changes: Any) -> dict[str, Row]:
-    described = platform(**changes)
-    return {one.component: one for one in rows(described, gather(cluster, described, AT))}
-
-
 def test_everything_ready_is_one_green_row_a_component() -> None:
-    found = _rows(Cluster().ready())
+    found = rows_of(Cluster().ready())
     assert list(found) == [
         "nodes",
         f"namespace {PLATFORM}",
@@ -64,10 +55,10 @@ def test_everything_ready_is_one_green_row_a_component() -> None:
 
 def test_what_watches_is_a_row_where_it_was_deployed() -> None:
     cluster = Cluster().ready()
-    assert _rows(cluster, monitoring=True)["monitoring"].state.startswith("there is no such workload")
+    assert rows_of(cluster, monitoring=True)["monitoring"].state.startswith("there is no such workload")
     cluster._workload("statefulsets", PLATFORM, "monitoring", "prometheus-0")
-    assert _rows(cluster, monitoring=True)["monitoring"].ready
-    assert "monitoring" not in _rows(cluster)
+    assert rows_of(cluster, monitoring=True)["monitoring"].ready
+    assert "monitoring" not in rows_of(cluster)
 
 
 def _kafka(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
@@ -155,7 +146,7 @@ def test_a_pod_that_is_not_ready_says_why(
         cluster.put_event(happened)
     if log:
         cluster.logs["kafka-0", "main", True] = log
-    found = _rows(cluster)
+    found = rows_of(cluster)
     assert [one.component for one in found.values() if not one.ready] == ["kafka"]
     assert found["kafka"].state.startswith("0/1 pod; kafka-0: ")
     assert why in found["kafka"].state
@@ -166,7 +157,7 @@ def test_a_pod_that_is_being_deleted_is_not_ready() -> None:
     leaving = _kafka()
     leaving["metadata"]["deletionTimestamp"] = BORN
     cluster.put_pod(leaving)
-    assert _rows(cluster)["kafka"].state == "0/1 pod; kafka-0: is being deleted"
+    assert rows_of(cluster)["kafka"].state == "0/1 pod; kafka-0: is being deleted"
 
 
 def test_restarts_and_the_last_event_are_shown_of_a_component_that_is_ready_again() -> None:
@@ -175,7 +166,7 @@ def test_restarts_and_the_last_event_are_shown_of_a_component_that_is_ready_agai
     cluster.put_event(_about_kafka("BackOff", "old") | {"lastTimestamp": "2026-11-20T19:00:00Z"})
     cluster.put_event(_about_kafka("Started", "new") | {"lastTimestamp": None, "eventTime": "2026-11-20T19:58:00.5Z"})
     cluster.put_event(event("Pod", "minio-0", PLATFORM, "Started", "another's"))
-    found = _rows(cluster)["kafka"]
+    found = rows_of(cluster)["kafka"]
     assert found.ready
     assert found.restarts == 3
     assert found.last_event is not None
@@ -188,7 +179,7 @@ def test_brokers_and_controllers_apart_are_one_component() -> None:
     cluster.put(KAFKA_SETS, {"metadata": controllers, "spec": {"replicas": 3}})
     for number in range(2):
         cluster.put_pod(pod(f"kafka-controller-{number}", PLATFORM, component("kafka")))
-    found = _rows(cluster)["kafka"]
+    found = rows_of(cluster)["kafka"]
     assert (found.ready, found.state) == (False, "3/4 pods")
 
 
@@ -196,9 +187,9 @@ def test_a_workload_without_pods_shows_what_refused_them_and_a_missing_workload_
     cluster = Cluster().ready()
     cluster.remove(f"/api/v1/namespaces/{PLATFORM}/pods", "kafka-0")
     cluster.put_event(event("StatefulSet", "kafka", PLATFORM, "FailedCreate", "exceeded quota"))
-    assert _rows(cluster)["kafka"].state == "0/1 pod; no pod was made: exceeded quota"
+    assert rows_of(cluster)["kafka"].state == "0/1 pod; no pod was made: exceeded quota"
     cluster.remove(KAFKA_SETS, "kafka")
-    found = _rows(cluster)["kafka"]
+    found = rows_of(cluster)["kafka"]
     assert (found.ready, found.state) == (False, f"there is no such workload in {PLATFORM}: run `make up`")
 
 
@@ -207,7 +198,7 @@ def test_what_was_brought_along_is_not_judged() -> None:
     cluster.remove(KAFKA_SETS, "kafka")
     names = {"platform": PLATFORM, "operator": None, "pipelines": PIPELINES}
     kafka = {"bootstrap": "broker.example.org:9092,other:9092", "external_bootstrap": None}
-    found = _rows(cluster, kafka=kafka, namespaces=names, result_store=None, history_server=None)
+    found = rows_of(cluster, kafka=kafka, namespaces=names, result_store=None, history_server=None)
     assert [one.component for one in found.values() if not one.ready] == []
     assert "broker.example.org" in found["kafka"].state
     assert "installed one" in found["spark-operator"].state
@@ -240,11 +231,11 @@ def test_nodes_and_namespaces_say_what_is_wrong_with_them() -> None:
     }
     for name, said in conditions.items():
         cluster.put("/api/v1/nodes", {"metadata": meta(name, ""), "status": {"conditions": said}})
-    found = _rows(cluster)
+    found = rows_of(cluster)
     assert found["nodes"].state == "0/2 nodes; node-1: not ready: Kubelet stopped posting (and 1 more)"
     assert found[f"namespace {OPERATOR}"].state == "is terminating"
     del cluster.objects[f"/api/v1/namespaces/{PIPELINES}"]
-    found = _rows(cluster)
+    found = rows_of(cluster)
     assert found[f"namespace {PIPELINES}"].state == "is not there: run `make up`"
     assert not found["pipeline user-counts"].ready
 
@@ -253,118 +244,17 @@ def test_a_cordoned_node_is_shown() -> None:
     cluster = Cluster().ready()
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     cluster.put("/api/v1/nodes", {"metadata": meta("node-1", ""), "spec": {"unschedulable": True}, "status": ready})
-    assert "cordoned" in _rows(cluster)["nodes"].state
+    assert "cordoned" in rows_of(cluster)["nodes"].state
 
 
 def test_nodes_that_a_tenant_may_not_see_are_no_fault_but_our_pods_are() -> None:
     cluster = Cluster().ready()
     cluster.objects["/api/v1/nodes"] = ApiError(403, "forbidden", "/api/v1/nodes")
-    assert _rows(cluster)["nodes"].ready
+    assert rows_of(cluster)["nodes"].ready
     path = f"/api/v1/namespaces/{PLATFORM}/pods"
     cluster.objects[path] = ApiError(403, "pods is forbidden", path)
-    found = _rows(cluster)
+    found = rows_of(cluster)
     assert found[f"pods of {PLATFORM}"].state == "cannot be asked: pods is forbidden"
-
-
-Change = Callable[[Cluster], None]
-DRIVER = "user-counts-driver"
-
-
-def _driver(*containers: dict[str, Any], **status: Any) -> Change:
-    return lambda cluster: cluster.put_pod(pod(DRIVER, PIPELINES, spark("driver"), *containers, **status))
-
-
-def _state(state: str, message: str = "") -> Change:
-    return lambda cluster: cluster.put(cluster.applications, application(state, message))
-
-
-def _said(text: str) -> Change:
-    return lambda cluster: cluster.logs.update({(DRIVER, "main", False): text})
-
-
-def _without(name: str) -> Change:
-    return lambda cluster: cluster.remove(f"/api/v1/namespaces/{PIPELINES}/pods", name)
-
-
-def _job(*containers: dict[str, Any], **status: Any) -> Change:
-    labels = {**component("streaming-pipeline"), "effectively-once/pipeline": "user-counts"}
-    return lambda cluster: cluster.put_pod(pod("user-counts-create-1-z", PIPELINES, labels, *containers, **status))
-
-
-def _no_application(cluster: Cluster) -> None:
-    cluster.remove(cluster.applications, "user-counts")
-
-
-DIED = container("main", ready=False, state=exited(3))
-LAST = '{"t":1,"event":"epoch"}\nSettingsError: topic is gone (events). Make it.\n{"t":2,"event":"stop"}\n'
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ([_state("SUBMITTED")], "SUBMITTED"),
-        ([_state("")], "new: the operator has not looked at it yet"),
-        ([_state("SUBMISSION_FAILED", "submit:\n no such class")], "SUBMISSION_FAILED: submit: no such class"),
-        ([_state("PENDING_RERUN"), _without(DRIVER)], "PENDING_RERUN"),
-        (
-            [_state("FAILED"), _driver(DIED, phase="Failed"), _said(LAST)],
-            "FAILED; driver: main: exit code 3: SettingsError: topic is gone (events). Make it.",
-        ),
-        ([_state("FAILED", "driver container failed"), _without(DRIVER)], "FAILED: driver container failed"),
-        ([_state("COMPLETED"), _without(DRIVER)], "ended by itself"),
-        ([_state("SUSPENDED"), _without(DRIVER)], "is suspended, which its settings do not ask for"),
-        ([_without(DRIVER)], "RUNNING, but there is no driver pod"),
-        ([_driver(waiting("ImagePullBackOff", "no such image"))], "driver: main: image main:1 cannot be pulled"),
-        ([_without("user-counts-exec-2")], "driver, 1/2 executors"),
-        ([_no_application], "there is no such SparkApplication: run `make up`"),
-        (
-            [_no_application, _job(container("main", ready=False, state=exited(1)), phase="Failed")],
-            "bucket and topics are not made: main: exit code 1",
-        ),
-    ],
-)
-def test_a_pipeline_that_is_not_ready_says_why(changes: list[Change], why: str) -> None:
-    cluster = Cluster().ready()
-    for change in changes:
-        change(cluster)
-    found = _rows(cluster)
-    assert [one.component for one in found.values() if not one.ready] == ["pipeline user-counts"]
-    assert why in found["pipeline user-counts"].state
-
-
-def test_an_executor_that_is_pending_is_named_and_one_that_ended_is_not_counted() -> None:
-    cluster = Cluster().ready()
-    labels = spark("executor", **{"spark-exec-id": "3"})
-    condition = {"type": "PodScheduled", "status": "False", "message": "1 Insufficient memory"}
-    cluster.put_pod(pod("user-counts-exec-3", PIPELINES, labels, phase="Pending", conditions=[condition]))
-    cluster.put_pod(pod("user-counts-exec-2", PIPELINES, labels, DIED, phase="Failed"))
-    state = _rows(cluster)["pipeline user-counts"].state
-    assert state == "driver, 1/2 executors; user-counts-exec-3: pending: 1 Insufficient memory"
-
-
-def test_a_job_that_ended_well_and_a_suspended_pipeline_are_ready() -> None:
-    cluster = Cluster().ready()
-    _job(container("main", ready=False, state=exited(0)), phase="Succeeded")(cluster)
-    assert _rows(cluster)["pipeline user-counts"].ready
-    _state("SUSPENDED")(cluster)
-    _without(DRIVER)(cluster)
-    suspended = {"user-counts": {"name": "user-counts", "suspend": True}}
-    found = _rows(cluster, pipelines=suspended)["pipeline user-counts"]
-    assert (found.ready, found.state) == (True, "suspended, as its settings ask")
-
-
-def test_driver_starts_by_the_operator_count_as_restarts() -> None:
-    cluster = Cluster().ready()
-    again = application()
-    again["status"]["executionAttempts"] = 4
-    cluster.put(cluster.applications, again)
-    assert _rows(cluster)["pipeline user-counts"].restarts == 3
-
-
-def test_a_pipeline_that_the_output_does_not_name_is_shown_too() -> None:
-    cluster = Cluster().ready()
-    cluster.put(cluster.applications, application("FAILED", "why", name="stray"))
-    assert _rows(cluster)["pipeline stray"].state == "FAILED: why"
 
 
 def _screen(cluster: Cluster) -> tuple[int, str]:
@@ -398,12 +288,3 @@ def test_a_cluster_that_does_not_answer_is_no_table_but_an_error() -> None:
 )
 def test_ages_are_short(seconds: int, shown: str) -> None:
     assert age(AT - timedelta(seconds=seconds), AT) == shown
-
-
-def test_a_standby_that_is_not_there_has_a_red_row_of_its_own() -> None:
-    """And one that waits a green one: to the operator it is a driver that runs."""
-    changes = {"pipelines": {"user_counts": {"name": "user-counts", "settings": {"standby": True}}}}
-    cluster = Cluster().ready()
-    missing = _rows(cluster, **changes)["pipeline user-counts-standby"]
-    assert not missing.ready
-    assert "no such SparkApplication" in missing.state

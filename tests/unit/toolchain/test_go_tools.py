@@ -72,17 +72,17 @@ def test_architectures_have_keys_and_artefacts_of_their_own(tool: GoTool, tmp_pa
     other = "arm64" if machine_arch() == "amd64" else "amd64"
     assert key(tool, "amd64") != key(tool, "arm64")
     cache = Cache(tmp_path / "cache")
-    assert not go_tools.built(cache, tool)
+    assert not go_tools.is_built(cache, tool)
     cache.get("thing", key(tool, machine_arch()), lambda folder: (folder / "thing").touch())
-    assert go_tools.built(cache, tool)
-    assert not go_tools.built(cache, tool, other)
+    assert go_tools.is_built(cache, tool)
+    assert not go_tools.is_built(cache, tool, other)
 
 
 def test_the_embedded_demo_and_the_images_share_one_minio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'go', FAKE_GO).parent}:/usr/bin:/bin")
     cache = Cache(tmp_path / "cache")
     path = minio.build_minio(cache, {})
-    assert go_tools.built(cache, go_tools.MINIO)
+    assert go_tools.is_built(cache, go_tools.MINIO)
     assert go_tools.build(cache, go_tools.MINIO) == path.parent
 
 
@@ -104,7 +104,7 @@ def test_a_failed_build_leaves_nothing_that_looks_built(
     cache = Cache(tmp_path / "cache")
     with pytest.raises(ToolchainError, match=r"(?s)thing: .*GOPROXY.*no such host"):
         go_tools.build(cache, tool)
-    assert not go_tools.built(cache, tool)
+    assert not go_tools.is_built(cache, tool)
 
 
 def test_a_minio_that_cannot_be_built_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ def test_a_deployment_to_a_cluster_that_is_there_builds_no_cluster(
 def test_kubectl_of_a_node_that_was_built_is_taken(
     builds: list[str], quiet: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(go_tools, "built", lambda _, tool: tool.name == "kubernetes")
+    monkeypatch.setattr(go_tools, "is_built", lambda _, tool: tool.name == "kubernetes")
     found = programs.find_programs(Cache(tmp_path / "cache"), quiet, str(tmp_path), {"kubectl"})
     assert builds == ["kubernetes"]
     assert found == {"kubectl": tmp_path / "built" / "kubernetes" / "kubectl"}
@@ -165,10 +165,10 @@ def test_a_build_is_announced_with_its_name_and_what_is_built_is_silent(
     builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = io.StringIO()
-    monkeypatch.setattr(go_tools, "built", lambda *_: False)
+    monkeypatch.setattr(go_tools, "is_built", lambda *_: False)
     programs.provide(Cache(tmp_path), Console(stream=said), go_tools.KIND_TOOL)
     assert "kind (Go build)" in said.getvalue()
-    monkeypatch.setattr(go_tools, "built", lambda *_: True)
+    monkeypatch.setattr(go_tools, "is_built", lambda *_: True)
     silence = io.StringIO()
     programs.provide(Cache(tmp_path), Console(stream=silence), go_tools.KIND_TOOL)
     assert silence.getvalue() == ""

@@ -8,7 +8,7 @@ import pytest
 
 from infra.images import wheels
 from tests.harness.upgrade.changes import NoChangeError
-from tests.harness.upgrade.deployment import list_secrets, read_given, without_wheel
+from tests.harness.upgrade.deployment import list_secrets, read_config, without_wheel
 from tests.harness.upgrade.kept import Kept, KeptError
 from tests.harness.upgrade.marker import NAME, make_wheel
 from tests.harness.upgrade.run import refuse_stack
@@ -31,7 +31,7 @@ def state(tmp_path: Path) -> None:
 def change(kept: Kept, text: str = "  more: 1\n") -> None:
     kept.begin()
     kept.file.write_text(kept.file.read_text() + text)
-    kept.done()
+    kept.finish()
 
 
 def test_settings_are_put_back_byte_for_byte(kept: Kept) -> None:
@@ -70,16 +70,16 @@ def test_a_copy_is_nobody_elses_to_read(kept: Kept) -> None:
 
 
 def test_settings_are_laid_over_the_profile() -> None:
-    found = read_given(BEFORE + "  effectively-once:security:\n    spark: true\n  other:key: 1\n")
+    found = read_config(BEFORE + "  effectively-once:security:\n    spark: true\n  other:key: 1\n")
     assert found["security"] == {"spark": True}
-    assert read_given(BEFORE + """  effectively-once:security: '{"spark": true}'\n""")["security"] == {"spark": True}
+    assert read_config(BEFORE + """  effectively-once:security: '{"spark": true}'\n""")["security"] == {"spark": True}
     assert found["kafka"] == {"storage_size": "4Gi"}
     assert "key" not in found
 
 
 def test_pipelines_in_a_list_are_refused_with_what_to_do() -> None:
     with pytest.raises(NoChangeError, match="write them by name"):
-        read_given(BEFORE + "  effectively-once:pipelines:\n    - name: user_counts\n")
+        read_config(BEFORE + "  effectively-once:pipelines:\n    - name: user_counts\n")
 
 
 def test_a_stack_that_no_run_can_change_is_refused() -> None:

@@ -91,7 +91,7 @@ def played(stream: Bounded, every: int) -> tuple[list[Send], list[EpochRecord]]:
         ranges = {"events": {number: (taken[number], ends[number]) for number in range(PARTITIONS)}}
         epochs.append(record_of(len(epochs), high, ranges=ranges, shards=2))
         taken = list(ends)
-        pacer.declared(dict(enumerate(ends)))
+        pacer.release(dict(enumerate(ends)))
         due = replay(sends, epochs, WINDOW_MS, LATENESS_MS).numbers[-1]
         newest = [time for time in (high, due.max_event_time_ms) if time is not None]
         high = max(newest, default=None)
@@ -102,9 +102,9 @@ def played(stream: Bounded, every: int) -> tuple[list[Send], list[EpochRecord]]:
             epoch()
         while record.gate is not None and (high or 0) < record.gate:
             epoch()
-        entry, number = pacer.sent(moving), partition_of(record, PARTITIONS)
-        sends.append(sent(record, number, ends[number]))
-        pacer.acknowledged(entry, number, ends[number])
+        entry, number = pacer.begin(moving), partition_of(record, PARTITIONS)
+        sends.append(send_of(record, number, ends[number]))
+        pacer.acknowledge(entry, number, ends[number])
         ends[number] += 1
         if len(sends) % every == 0:
             epoch()
@@ -117,7 +117,7 @@ def last(stream: Bounded) -> tuple[Planned, ...]:
     return closers(latest, stream.numbers.sent, WINDOW_MS, LATENESS_MS)
 
 
-def sent(record: Planned, partition: int, offset: int) -> Send:
+def send_of(record: Planned, partition: int, offset: int) -> Send:
     at = ("events", partition, offset)
     return Send(record.id, record.user, record.event_time_ms, record.crc, record.kind, record.reason, *at)
 

@@ -55,7 +55,7 @@ def test_a_gateway_vouches_for_what_is_before_its_clock_and_no_record_is_behind(
     assert world.said() == {NORTH: 900_000, SOUTH: 900_000}
     world.gateways.take(of(1_200_000), SOUTH)
     assert world.said() == {NORTH: 1_000_000, SOUTH: 1_100_000}
-    world.gateways.acknowledged(one, NORTH, 3, 7)
+    world.gateways.acknowledge(one, NORTH, 3, 7)
     assert world.said() == {NORTH: 1_100_000, SOUTH: 1_100_000}
     assert world.published[0].offsets == {"3": 8}
     assert [line["time_ms"] for line in world.lines if line["source"] == NORTH] == [900_000, 1_000_000, 1_100_000]
@@ -82,7 +82,7 @@ def test_one_that_is_away_says_nothing_and_afterwards_what_it_holds_holds_its_wo
     assert world.said() == {SOUTH: 1_000_000}
     world.held.let_go(NORTH)
     assert world.said() == {NORTH: 1_050_000}
-    world.gateways.acknowledged(kept, NORTH, 0, 0)
+    world.gateways.acknowledge(kept, NORTH, 0, 0)
     assert world.said()[NORTH] == 1_900_000
 
 
@@ -103,7 +103,7 @@ def test_both_gateways_have_records_in_every_partition_and_none_is_behind_their_
         gateway = gateway_of(record, PARTITIONS)
         seen.add((gateway, partition_of(record, PARTITIONS)))
         world.gateways.take(record, gateway)
-        world.gateways.acknowledged(record, gateway, 0, number)
+        world.gateways.acknowledge(record, gateway, 0, number)
         if number % 50 == 0:
             world.gateways.state()
     assert len(seen) == 2 * PARTITIONS

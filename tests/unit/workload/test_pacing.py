@@ -18,8 +18,8 @@ from tests.harness.workload.shape import Shape
 
 
 def settle(pacer: Pacer, entry: Outstanding, partition: int, offset: int) -> None:
-    pacer.acknowledged(entry, partition, offset)
-    pacer.declared({partition: offset + 1})
+    pacer.acknowledge(entry, partition, offset)
+    pacer.release({partition: offset + 1})
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def pacer() -> Pacer:
 
 
 def test_the_horizon_is_counted_from_the_oldest_unsettled_record(pacer: Pacer) -> None:
-    oldest, newer = pacer.sent(1_000), pacer.sent(50_000)
+    oldest, newer = pacer.begin(1_000), pacer.begin(50_000)
     assert (pacer.may_send(81_000), pacer.may_send(81_001)) == (True, False)
     settle(pacer, newer, 1, 0)
     assert not pacer.may_send(81_001), "a newer record settled first frees nothing"
@@ -37,42 +37,42 @@ def test_the_horizon_is_counted_from_the_oldest_unsettled_record(pacer: Pacer) -
 
 
 def test_an_acknowledgement_alone_frees_nothing(pacer: Pacer) -> None:
-    pacer.acknowledged(pacer.sent(0), 2, 5)
-    pacer.declared({2: 5, 1: 99})
+    pacer.acknowledge(pacer.begin(0), 2, 5)
+    pacer.release({2: 5, 1: 99})
     assert not pacer.may_send(80_001)
-    pacer.declared({2: 6})
+    pacer.release({2: 6})
     assert pacer.outstanding == 0
 
 
 def test_a_record_behind_counts_from_the_largest_time_before_it(pacer: Pacer) -> None:
-    entry = pacer.sent(100_000)
-    pacer.sent(80_000)
+    entry = pacer.begin(100_000)
+    pacer.begin(80_000)
     settle(pacer, entry, 0, 0)
     assert (pacer.may_send(180_000), pacer.may_send(180_001)) == (True, False)
 
 
 def test_records_that_never_move_the_watermark_neither_advance_nor_hide_the_horizon(pacer: Pacer) -> None:
     for at in (None, 0, None):
-        pacer.sent(at)
+        pacer.begin(at)
     assert pacer.high_ms == 0
     assert [pacer.may_send(at) for at in (None, 80_000, 80_001)] == [True, True, False]
 
 
 def test_max_outstanding_bounds_records_of_every_kind() -> None:
     pacer = Pacer(Pace(max_outstanding=3))
-    entries = [pacer.sent(at) for at in (0, None, 1)]
+    entries = [pacer.begin(at) for at in (0, None, 1)]
     assert (pacer.may_send(1), pacer.may_send(None)) == (False, False)
     for _ in range(2):
-        pacer.failed(entries[1])
+        pacer.give_up(entries[1])
     assert pacer.outstanding == 2
     assert pacer.may_send(None)
 
 
 def test_pacing_by_records_only_takes_any_order_of_times() -> None:
     pacer = Pacer(Pace(horizon_ms=None, max_outstanding=2))
-    pacer.sent(10**12)
+    pacer.begin(10**12)
     assert (pacer.may_send(0), pacer.may_send(10**15)) == (True, True)
-    pacer.sent(0)
+    pacer.begin(0)
     assert not pacer.may_send(0)
 
 
@@ -145,8 +145,8 @@ def run(chain: Chain, pacer: Pacer, records: list[Planned]) -> None:
     def look() -> None:
         nonlocal seen_watermark
         while unacknowledged and chain.dice.random() < 0.9:
-            pacer.acknowledged(*unacknowledged.pop(0))
-        pacer.declared(dict(enumerate(chain.ends)))
+            pacer.acknowledge(*unacknowledged.pop(0))
+        pacer.release(dict(enumerate(chain.ends)))
         seen_watermark = chain.watermark
 
     def may(record: Planned) -> bool:
@@ -165,7 +165,7 @@ def run(chain: Chain, pacer: Pacer, records: list[Planned]) -> None:
             idle = 0 if moved and idle <= 3 else idle + 1
             assert idle < 50, f"record {record.n} ({record.kind}) waits for ever"
         partition = partition_of(record, 4)
-        entry = pacer.sent(record.event_time_ms if record.moves_watermark else None)
+        entry = pacer.begin(record.event_time_ms if record.moves_watermark else None)
         unacknowledged.append((entry, partition, len(chain.log[partition])))
         chain.log[partition].append(record)
         if chain.dice.random() < patience:

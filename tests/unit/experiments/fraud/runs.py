@@ -77,7 +77,7 @@ def recorded(path: Path) -> Path:
     return run.path
 
 
-def changed(run: Path, name: str, change: Callable[[list[Row]], object]) -> None:
+def alter(run: Path, name: str, change: Callable[[list[Row]], object]) -> None:
     """Change the rows of an observation, or of the sends."""
     path = RunDirectory(run).sent_path if name == "sent" else RunDirectory(run).observed_path(name)
     rows = list(read_lines(path))

@@ -21,7 +21,7 @@ from tests.harness.stack import embedded
 from tests.harness.stack.stack import Stack
 from tests.unit.command import call
 from tests.unit.experiments.fraud import runs
-from tests.unit.experiments.fraud.runs import changed
+from tests.unit.experiments.fraud.runs import alter
 
 
 @pytest.mark.parametrize("option", ["--rate", "--store-down-s", "--held-max"])
@@ -38,7 +38,7 @@ def test_check_judges_a_run_of_fraud_detection(
     run = runs.recorded(tmp_path / "fraud").rename(tmp_path / "fraud" / "a-run")
     assert call(monkeypatch, "check", "--run", str(run)) == 0
     assert "PASS, seed 7" in capsys.readouterr().out
-    changed(run, "decisions", lambda rows: rows.pop())
+    alter(run, "decisions", lambda rows: rows.pop())
     assert call(monkeypatch, "check", "--run", str(run)) == 1
     assert "1 records came to nothing" in capsys.readouterr().out
     manifest = orjson.loads((run / "manifest.json").read_bytes())

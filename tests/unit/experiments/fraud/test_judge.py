@@ -18,7 +18,7 @@ from tests.experiments.fraud.workload import BAD, records
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.unit.experiments.fraud import runs
-from tests.unit.experiments.fraud.runs import Row, changed, events
+from tests.unit.experiments.fraud.runs import Row, alter, events
 
 Change = Callable[[Path], object]
 VICTIM = next(one.kill.target for one in runs.PHASES if one.kill and one.kill.target in ANALYZERS)
@@ -30,21 +30,21 @@ def run(tmp_path: Path) -> Path:
 
 
 def rows(name: str, change: Callable[[list[Row]], object]) -> Change:
-    return lambda run: changed(run, name, change)
+    return lambda run: alter(run, name, change)
 
 
 def of(change: dict[str, Any], at: int = 3) -> Callable[[list[Row]], object]:
     return lambda found: found[at].update(change)
 
 
-def waited(found: list[Row]) -> None:
+def decide_late(found: list[Row]) -> None:
     """What an analyzer had not answered was not decided without it."""
     for one in found:
         if one["missing"] == [VICTIM]:
             one["committed_ms"] = one["arrived_ms"] + 10_000
 
 
-def held(run: Path, number: int) -> None:
+def tell_held(run: Path, number: int) -> None:
     """Have the aggregator tell during the store's absence how many it holds."""
 
     def change(found: list[Row]) -> None:
@@ -56,14 +56,14 @@ def held(run: Path, number: int) -> None:
 
 
 def test_a_store_that_is_back_at_once_may_be_told_of_either_way_and_what_is_held_is_bounded(run: Path) -> None:
-    held(run, HELD_MAX + TAKEN - 1)
-    changed(run, ASKED, of({"store": BACK}, 0))
+    tell_held(run, HELD_MAX + TAKEN - 1)
+    alter(run, ASKED, of({"store": BACK}, 0))
     results = judge(run)
     assert results.verdict is Verdict.PASS, results.reasons
     assert results.answers == {"200, store up": 1, "400, store up": 1, "404, store up": 1, "503, store back": 1}
     assert [one.held for one in results.kills] == [None, None, HELD_MAX + TAKEN - 1]
     first = next(row for row in runs.rows_of(run, DECISIONS) if row["id"] == "t0000000")
-    changed(run, ASKED, of({"status": 200, "document": {"outcome": first["outcome"]}}, 0))
+    alter(run, ASKED, of({"status": 200, "document": {"outcome": first["outcome"]}}, 0))
     assert judge(run).verdict is Verdict.PASS
 
 
@@ -104,8 +104,8 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
         (rows(ASKED, of({"status": 200}, 0)), "the presenter answered 200 and not 503"),
         (rows(ASKED, of({"status": 200}, 3)), "the presenter answered 200 and not 400"),
         (rows(ASKED, of({"status": 404, "store": BACK}, 0)), "the presenter answered 404 and not 200"),
-        (lambda run: held(run, HELD_MAX + TAKEN), "20501 records were held while the store was away"),
-        (rows(DECISIONS, waited), f"decisions waited for the analyzer {VICTIM}"),
+        (lambda run: tell_held(run, HELD_MAX + TAKEN), "20501 records were held while the store was away"),
+        (rows(DECISIONS, decide_late), f"decisions waited for the analyzer {VICTIM}"),
     ],
 )
 def test_what_refutes_it_is_told(run: Path, change: Change, reason: str) -> None:

@@ -154,7 +154,7 @@ def started(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[a
     role.writer.join(5.0)
 
 
-def turned(role: aggregate._Role, holds: Callable[[], bool]) -> None:
+def take_turns(role: aggregate._Role, holds: Callable[[], bool]) -> None:
     """Let the role take turns until it holds."""
 
     def turn() -> bool:
@@ -181,7 +181,7 @@ def test_while_the_store_is_away_so_many_are_held_and_no_more_and_none_is_lost(
     assert broker.committed_at <= 0, "nothing is committed that is not stored"
     store.down = False
 
-    turned(role, lambda: len(store.decisions) == SENT and broker.committed_at == SENT)
+    take_turns(role, lambda: len(store.decisions) == SENT and broker.committed_at == SENT)
     role.writer.end()
     role.writer.join(5.0)
     assert len({one.transaction.id for one in store.decisions}) == SENT
@@ -204,7 +204,7 @@ def test_scores_complete_a_decision_and_what_is_none_is_passed_over(
     broker.put(SETTINGS.scores, offset="x")
     broker.topics[SETTINGS.scores].append(FakeMessage(b"{", place=(SETTINGS.scores, 0, 5)))
 
-    turned(role, lambda: len(store.decisions) + len(store.refusals) == 3)
+    take_turns(role, lambda: len(store.decisions) + len(store.refusals) == 3)
     assert store.decisions[0].points == dict.fromkeys(ANALYZERS, 7)
     assert {(one.place[1], one.reason) for one in store.refusals} == {(1, "unknown_card"), (2, "duplicate")}
 
