@@ -22,6 +22,8 @@ from tests.spark.truncated_job import JOB, KEPT, VARIABLE
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 MINUTE_MS, USERS = 60_000, 7
 ENDED_S = 240.0
+REFUSALS = "decided otherwise in step 'ids', shard 0", "(sink accepted shard 0)"
+"""Ids that are few travel in the epoch's record: then the sink is the first to hold what was decided before."""
 
 
 class Truncated(Commanded):
@@ -71,7 +73,8 @@ def test_a_truncated_epoch_is_finished_as_shown_and_the_next_one_takes_the_rest(
     wait_for("the next one to refuse it", ENDED_S, lambda: not again.running())
     for refused in (driver, again):
         assert refused.status() == SinkError.exit_code
-        assert "decided otherwise in step 'ids', shard 0" in refused.log.read_text()
+        log = refused.log.read_text()
+        assert any(text in log for text in REFUSALS)
     declared = pipeline.head().declared
     assert declared is not None
     shown = [row for row in rows(pipeline, "accepted") if row["epoch"] == declared.epoch]
