@@ -26,19 +26,9 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.stack.cluster import ClusterStack
 from tests.harness.stack.processes import Role
 
-FILES = tuple(
-    f"tests/bench/{name}.py"
-    for name in (
-        "errors",
-        "optimised",
-        "optimised_job",
-        "s1_events",
-        "spark_arm",
-        "uncombined",
-        "uncombined_job",
-        "unfused_job",
-    )
-)
+_JOBS = ("optimised_job", "uncombined_job", "unfused_job")
+_BENCH = ("errors", "optimised", "s1_events", "spark_arm", "uncombined", *_JOBS)
+FILES = ("infra/errors.py", *(f"tests/bench/{name}.py" for name in _BENCH))
 """What the drivers run, and all that it imports beside the library."""
 TOPIC, PARTS = "optimisations", 2
 ACTOR_S, PODS_S, LOG_S = 300.0, 60.0, 60.0
