@@ -95,11 +95,11 @@ class ProcessDrivers:
 
     def arm(self, kind: str) -> None:
         """Nothing to prepare: a signal is sent at once."""
-        _refuse_signal(kind)
+        _require_sigkill(kind)
 
     def kill_executor(self, event: Mapping[str, Any], kind: str = SIGKILL) -> Struck:
         """SIGKILL the executor JVM that a Python worker belongs to; raises NoProcessError."""
-        _refuse_signal(kind)
+        _require_sigkill(kind)
         victim = executor_of(event["pid"])
         if victim is None:
             raise NoProcessError(f"no executor for worker {event['pid']}")
@@ -107,7 +107,7 @@ class ProcessDrivers:
 
     def kill_executors(self, kind: str = SIGKILL) -> list[Struck]:
         """SIGKILL every executor JVM; who they were, and when (ms). One that has just ended is left out."""
-        _refuse_signal(kind)
+        _require_sigkill(kind)
         assert self.child is not None
         killed = []
         for victim in executors(self.child.pid):
@@ -120,7 +120,7 @@ class ProcessDrivers:
         self.events.with_name(f"{name}.go").touch()
 
 
-def _refuse_signal(kind: str) -> None:
+def _require_sigkill(kind: str) -> None:
     if kind != SIGKILL:
         raise ValueError(f"fault {kind!r} needs pods; processes of this machine know {SIGKILL}")
 
