@@ -60,6 +60,7 @@ def test_no_record_stops_a_trial_and_every_sink_shows_the_same() -> None:
     fuzzed(examples(20), EPOCHS)
 
 
+@pytest.mark.deep
 def test_no_record_of_thousands_stops_a_trial() -> None:
     assert fuzzed(8, seeded(200)).keys() >= USUAL
 

@@ -241,6 +241,7 @@ def test_bytes_that_are_no_numbers_are_refused(content: bytes) -> None:
         varints.decode(content)
 
 
+@pytest.mark.deep
 def test_a_control_takes_two_bytes_a_record(tmp_path: Path) -> None:
     run, drawn = tmp_path / "run", random.Random(7)
     control = run / "controls" / CATALOG_OFF.name

@@ -118,6 +118,7 @@ def test_a_made_environment_is_entered_at_once_with_the_checkout_on_its_path(tmp
     assert answer.stderr == ""
 
 
+@pytest.mark.deep
 def test_a_failing_installation_says_so_in_the_end_and_leaves_no_environment(tmp_path: Path) -> None:
     env = {**os.environ, "EFFECTIVELY_ONCE_CACHE": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
     answer = asked(["doctor"], env)

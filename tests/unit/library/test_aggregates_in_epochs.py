@@ -162,6 +162,7 @@ def test_two_drivers_that_publish_the_same_epoch_show_the_same_rows() -> None:
     assert_same(attacked)
 
 
+@pytest.mark.deep
 def test_a_window_of_more_epochs_than_a_worker_keeps_apart_is_repeated_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker that dies has merged most deltas while it read them; the next one has them as the chain names them."""
     monkeypatch.setattr(windows, "PARTS", 3)

@@ -256,6 +256,7 @@ def _one_by_one(step: Step[object], store: AgedStore) -> Iterator[None]:
         return
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(15))
 @given(st.lists(st.integers(0, 12), max_size=400), st.integers(100, 300), st.booleans())
 def test_readers_see_the_same_rows_whatever_drivers_and_compactions_do_between_their_requests(
@@ -349,6 +350,7 @@ def test_a_backup_from_the_floor_on_holds_none(store: AgedStore) -> None:
     goes_on(again, 5)
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(15))
 @given(st.lists(st.integers(0, 6), max_size=60))
 def test_a_backup_that_is_taken_meanwhile_has_no_span_that_its_head_does_not_allow(paces: list[int]) -> None:

@@ -70,6 +70,7 @@ def _explored(group: Group) -> Explored:
     return explored_beside(PIPELINE, lambda at: _compact(group, at), _as_read)
 
 
+@pytest.mark.deep
 def test_what_is_shown_stays_whatever_compaction_does_beside_drivers() -> None:
     found = _explored(_product)
     assert found.hole is None, "\n".join((found.hole, *found.way))

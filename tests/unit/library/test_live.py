@@ -224,6 +224,7 @@ def unmerged() -> Published:
     return rows
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 40)), max_size=12))
 def test_two_drivers_that_merge_publish_what_one_publishes_that_does_not(

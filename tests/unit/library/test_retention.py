@@ -297,6 +297,7 @@ class Drivers:
             self._stale.append(stale)
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(20))
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 150))
 def test_whatever_drivers_do_meanwhile_nothing_that_is_read_goes_and_no_leftover_stays(

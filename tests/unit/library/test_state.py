@@ -158,6 +158,7 @@ def _spread(rows: int, windows: int) -> pa.Table:
     return pa.table(columns, state.schema(COUNT))
 
 
+@pytest.mark.deep
 def test_event_times_that_are_spread_over_many_windows_take_no_copy_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy takes longer than all else of a window; 20,000 of them and as many merges took longer than an epoch."""
     copied: list[int] = []
