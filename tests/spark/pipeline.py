@@ -22,6 +22,8 @@ from effectively_once.operate.create.create import create
 from effectively_once.pipeline.job import Job, job_of
 from effectively_once.sources.times import BOUNDS
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from infra.console import Console
+from infra.embedded.class_archive import class_archive
 from infra.embedded.process import Child, wait_for
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints
@@ -67,7 +69,7 @@ class Pipeline:
         self.store = S3ObjectStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
         self.layout = Layout(name)
         self.sends: list[Send] = []
-        self._home = SparkHome(toolchain, endpoints, folder)
+        self._home = SparkHome(toolchain, endpoints, folder, class_archive(toolchain, Console()))
         self._events = folder / "events.jsonl"
         self._drivers: list[Child] = []
         self.settings: dict[str, object] = {
