@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +14,11 @@ from effectively_once.pipeline.settings import digest
 from effectively_once.store.object_store import BucketAddress
 from infra.cluster.access import CHECKOUT
 from infra.cluster.lifecycle import Lifecycle
+from infra.cluster.login import logged_in
 from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
+from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import prepare
 from tests.harness.act import AWAY_S, PARTITIONS, Act
 from tests.harness.adapters.chain_reader import ChainReader
@@ -101,10 +102,11 @@ def refuse_stack(record: Record | None, given: Mapping[str, Any]) -> None:
             "SUITE=upgrade changes settings, images and the stack that `make up` made on this machine, and there is "
             "none: run `make up`, and name no KUBECONFIG of yours"
         )
-    if read_security_of(given).kafka:
+    security = read_security_of(given)
+    if security.kafka and not security.campaigns:
         raise NoChangeError(
-            "security.kafka is on, and a run sends its records without a login: `pulumi config set --path "
-            "security.kafka false`, then `make up`; logins of Spark and the object store can be rotated without it"
+            "security.kafka is on, and a run has no login to send its records with: `pulumi config set --path "
+            "security.campaigns true`, then `make up`"
         )
 
 
@@ -218,7 +220,11 @@ class Upgrade:
         )
 
     def _play(self, directory: RunDirectory, *, subject: Subject) -> None:
-        made = self._deployment(directory)
+        # The reader of the chain keeps whom it believes: it is made where the logins are.
+        with logged_in(self.found.deployed) as endpoints:
+            self._play_on(self._deployment(directory, endpoints), directory, subject)
+
+    def _play_on(self, made: Deployment, directory: RunDirectory, subject: Subject) -> None:
         try:
             made.make_room(self.others)
             target = self.found.target()
@@ -232,11 +238,10 @@ class Upgrade:
         finally:
             made.put_back()
 
-    def _deployment(self, directory: RunDirectory) -> Deployment:
+    def _deployment(self, directory: RunDirectory, endpoints: Endpoints) -> Deployment:
         deployed = self.found.deployed
         name, topic = names(directory.path.name, PREFIX)
-        endpoints, namespace = deployed.endpoints(), deployed.platform.namespaces.pipelines
-        os.environ.update(endpoints.credentials)
+        namespace = deployed.platform.namespaces.pipelines
         return Deployment(
             self.lifecycle,
             prepare(self.console),
