@@ -13,7 +13,7 @@ from effectively_once.sources.statement import topic_of
 from infra.components import kafka_security
 from infra.settings import Settings, SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, deploy_once, settings
+from tests.infra.platform import PLAIN, Deployed, crds, deploy, deploy_once, settings
 
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks", "create_topic": False}}
 NOT_OURS = ("platform-root", "minio-root")
@@ -21,7 +21,7 @@ NOT_OURS = ("platform-root", "minio-root")
 
 def wanted(external_access: Any = None, **security: Any) -> Settings:
     more = {"external_access": external_access} if external_access else {}
-    return settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES, **more)
+    return settings(profile="production", security={**PLAIN, "kafka": True, **security}, pipelines=PIPELINES, **more)
 
 
 def made(external_access: Any = None, **security: Any) -> Deployed:
@@ -190,8 +190,10 @@ def test_who_runs_campaigns_may_do_everything_where_that_is_asked_for() -> None:
                 *((kind, "*", "ALL") for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID")),
                 ("BROKER", "kafka-cluster", "ALL"),
             }
-    plain = deploy_once(settings(pipelines=PIPELINES, security={"campaigns": True})).platform["kafka"]
+    plain = deploy_once(settings(pipelines=PIPELINES, security={**PLAIN, "campaigns": True})).platform["kafka"]
     assert (plain["secret"], plain["certificates"]) == (None, None)
+    words = [made(campaigns=True, rotation=number).secret(f"{user}-kafka")["password"] for number in (0, 1)]
+    assert words[0] == words[1], "a run that changes logins goes on with its own"
     taken = {"clicks": {"job": "own.clicks", "secrets": {"A": {"secret": f"{user}-kafka", "key": "password"}}}}
     with pytest.raises(SettingsError, match="this program's own"):
         deploy_once(settings(security={"kafka": True}, pipelines=taken))

@@ -19,6 +19,7 @@ from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
 from infra.embedded.stack import Endpoints
+from infra.settings.security import Security
 from infra.toolchain.prepare import prepare
 from tests.harness.act import AWAY_S, PARTITIONS, Act
 from tests.harness.adapters.chain_reader import ChainReader
@@ -95,14 +96,17 @@ def settings_of(name: str, topic: str, subject: Subject) -> dict[str, str]:
     return {f"pipelines.{name}.{key}": value for key, value in own.items()}
 
 
-def refuse_stack(record: Record | None, given: Mapping[str, Any]) -> None:
-    """Refuse a stack that no run can change. Raises NoChangeError."""
+def refuse_unmade(record: Record | None) -> None:
+    """Refuse a machine on which `make up` made no cluster. Raises NoChangeError."""
     if record is None:
         raise NoChangeError(
             "SUITE=upgrade changes settings, images and the stack that `make up` made on this machine, and there is "
             "none: run `make up`, and name no KUBECONFIG of yours"
         )
-    security = read_security_of(given)
+
+
+def refuse_without_login(security: Security) -> None:
+    """Refuse a stack whose broker asks who it is, and knows nobody who runs campaigns. Raises NoChangeError."""
     if security.kafka and not security.campaigns:
         raise NoChangeError(
             "security.kafka is on, and a run has no login to send its records with: `pulumi config set --path "
@@ -125,14 +129,10 @@ def on_this_machine(seed: int, console: Console, changes: str | None) -> Results
         PulumiError, ToolchainError, AccessError and other errors of the cluster.
     """
     chosen = choose(changes)
-    refuse_unmade()
+    # Before anything is looked for.
+    refuse_unmade(Record.read(state_directory().record))
     with Found.alone(f"make acceptance SUITE={SUITE}", console) as found:
         return Upgrade.of(found, seed, console, chosen, named=changes is not None).run()
-
-
-def refuse_unmade() -> None:
-    """Refuse a machine on which `make up` made no cluster, before anything is looked for. Raises NoChangeError."""
-    refuse_stack(Record.read(state_directory().record), {})
 
 
 @dataclass
@@ -173,12 +173,13 @@ class Upgrade:
         if kept.is_there:
             deployment.put_back(lifecycle, stack, kept, console)
         given = read_config(stack.config_file.read_text())
-        refuse_stack(Record.read(lifecycle.state.record), given)
+        refuse_unmade(Record.read(lifecycle.state.record))
+        refuse_without_login(security := read_security_of(given))
         deployed = found.deployed
         platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None)
         servers = {role: read_servers(one.cluster.pods(one.selector)) for role, one in platform.servers.items()}
         before = {ROWS: EPOCH_ROWS_MAX, LATENESS: 0}
-        facts = Facts("", read_security_of(given), EXECUTORS, before, lambda _: "", Look(servers=servers))
+        facts = Facts("", security, EXECUTORS, before, lambda _: "", Look(servers=servers))
         changes, left_out = sort_out(chosen, facts, named=named)
         for name, why in {**left_out, **(NOT_PLAYED if not named else {})}.items():
             console.say(f"… left out: {name}. {why}")

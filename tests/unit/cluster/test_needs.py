@@ -21,9 +21,14 @@ from infra.cluster.state import StateDirectory
 from tests.unit.cluster.fake_engine import FakeDocker
 
 GOOD = ClusterFacts(
-    engine="20.10.24", debootstrap=True, memory_total_bytes=10 * GIB, disk_free_bytes=14 * GIB, disk_at="/d"
+    engine="20.10.24",
+    debootstrap=True,
+    openssl=True,
+    memory_total_bytes=10 * GIB,
+    disk_free_bytes=14 * GIB,
+    disk_at="/d",
 )
-BARE = replace(GOOD, engine=None, debootstrap=False)
+BARE = replace(GOOD, engine=None, debootstrap=False, openssl=False)
 
 
 @pytest.mark.parametrize("facts", [GOOD, BARE, replace(GOOD, refusal="not root")])
@@ -37,6 +42,7 @@ def test_a_machine_that_just_suffices_passes_everything(facts: ClusterFacts) -> 
         (replace(GOOD, trouble="the container engine here is 19.3"), "container engine", "19.3"),
         (replace(GOOD, engine=None, refusal="run as root"), "container engine", "as root"),
         (replace(GOOD, debootstrap=False, refusal="run as root"), "mmdebstrap", "as root"),
+        (replace(GOOD, openssl=False, refusal="run as root"), "OpenSSL", "as root"),
         (replace(GOOD, memory_total_bytes=10 * GIB - 1), "memory of the machine", "larger"),
         (replace(GOOD, disk_free_bytes=14 * GIB - 1), "disk free in /d", "EFFECTIVELY_ONCE_CACHE"),
         (replace(GOOD, ports_taken=(12080,)), "published ports", "ss -tanp"),
