@@ -16,11 +16,13 @@ from infra.settings.security import Security
 from tests.charts import samples
 from tests.charts.deployment import SECURED, TEAM, WANTED
 from tests.charts.render import render
+from tests.infra.platform import PLAIN as LEVEL_EACH
 from tests.infra.platform import settings
 from tests.infra.rule_cases import CASES, STRICT, Case, objects
 
 DEPLOYED = {
     **{profile: settings(profile=profile) for profile in PROFILES},
+    **{f"plain {profile}": settings(profile=profile, security=LEVEL_EACH) for profile in PROFILES},
     TEAM: WANTED[TEAM],
     SECURED: WANTED[SECURED],
     "strict": STRICT,

@@ -74,7 +74,7 @@ def test_a_driver_may_mount_its_own_alone() -> None:
 
 
 def test_without_the_setting_nothing_is_made_or_set(tmp_path: Path) -> None:
-    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+    plain = deploy(settings(pipelines=PIPELINES, security=PLAIN), crds(tmp_path))
     assert not {"platform-root", "user-counts-spark"} & set(plain.engine.of("Secret"))
     assert not [key for key in application(plain)["sparkConf"] if "authenticate" in key or "crypto" in key]
 
