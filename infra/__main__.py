@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(path) not in sys.path]
 
 from infra import assembly, settings  # noqa: E402
+from infra.certificates import CertificateError  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
 from infra.components import admission, priority_classes, shape, target  # noqa: E402
 from infra.components.namespaces import find_brought, open_doors  # noqa: E402
@@ -62,6 +63,8 @@ def main() -> None:
             watch(lambda: cluster, namespaces, pulumi.log.warn, give_up=give_up, before=before)
     except settings.SettingsError as wrong:
         raise pulumi.RunError("wrong settings, nothing was created:\n" + "\n".join(wrong.lines)) from None
+    except CertificateError as error:
+        raise pulumi.RunError(str(error)) from None
     except ClusterError as error:
         raise pulumi.RunError(f"nothing was changed: {error}") from None
 

@@ -64,6 +64,7 @@ def check(settings: Settings) -> None:
             wrong += _errors(f"pipelines.{name}", partial(streaming_pipeline.values, settings, pipeline))
         wrong += admission.wrong_secrets(settings)
     wrong += crds.find_wrong(settings)
+    wrong += authority.find_wrong(settings)
     if wrong:
         raise SettingsError(wrong)
 

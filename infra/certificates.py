@@ -17,6 +17,8 @@ from typing import Final
 
 from infra.errors import UserError
 
+PROGRAM: Final = "openssl"
+INSTALL: Final = "install it (apt: openssl)"
 AUTHORITY_DAYS: Final = 3650
 DAYS: Final = 825
 TIMEOUT_S: Final = 30.0
@@ -105,10 +107,16 @@ def _read(folder: Path) -> Certificate:
     return Certificate((folder / "crt").read_text(), (folder / "key").read_text())
 
 
-def _openssl(*words: str, folder: Path) -> None:
-    program = shutil.which("openssl")
+def find_openssl() -> str:
+    """Return where it is. Raises CertificateError."""
+    program = shutil.which(PROGRAM)
     if program is None:
-        raise CertificateError("openssl is not on PATH, and certificates are made with it: install it (apt: openssl)")
+        raise CertificateError(f"{PROGRAM} is not on PATH, and certificates are made with it: {INSTALL}")
+    return program
+
+
+def _openssl(*words: str, folder: Path) -> None:
+    program = find_openssl()
     try:
         ended = subprocess.run(
             [program, *words], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

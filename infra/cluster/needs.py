@@ -10,11 +10,13 @@ from pathlib import Path
 
 import psutil
 
+from infra.certificates import PROGRAM
 from infra.check import GIB, Check, amount, free_bytes
 from infra.cluster import engine as engines
-from infra.cluster.engine import OLDEST, Engine, EngineError, why_not_here
+from infra.cluster.engine import OLDEST, Engine, EngineError, install_packages, why_not_here
 from infra.cluster.kind import API_PORT, PORTS
 from infra.cluster.state import StateDirectory, engine_data
+from infra.console import Console
 
 # Measured: 3.9 in use, page cache apart, in the first 75 s of a smoke acceptance on one node. What the Go builds take
 # was not measured; the rest is for them.
@@ -31,6 +33,7 @@ class ClusterFacts:
         trouble: why the engine that is there cannot be used.
         refusal: why no packages may be installed here, None when they may.
         debootstrap: mmdebstrap is there, which makes the images' base.
+        openssl: it is there, and makes the servers' certificates.
         memory_total_bytes: of the machine.
         disk_free_bytes: where the engine keeps, or will keep, its data.
         disk_at: that place.
@@ -42,6 +45,7 @@ class ClusterFacts:
     trouble: str | None = None
     refusal: str | None = None
     debootstrap: bool = False
+    openssl: bool = False
     memory_total_bytes: int = 0
     disk_free_bytes: int = 0
     disk_at: str = ""
@@ -67,6 +71,13 @@ def checks(facts: ClusterFacts) -> list[Check]:
             "there" if facts.debootstrap else installed,
             "to build images",
             facts.debootstrap or facts.refusal is None,
+            facts.refusal or "",
+        ),
+        Check(
+            "OpenSSL",
+            "there" if facts.openssl else installed,
+            "for servers' certificates",
+            facts.openssl or facts.refusal is None,
             facts.refusal or "",
         ),
         amount("memory of the machine", facts.memory_total_bytes, MEMORY_NEEDED_GIB, "use a larger machine"),
@@ -104,6 +115,7 @@ def gather(state: StateDirectory) -> ClusterFacts:
         trouble=trouble,
         refusal=why_not_here(),
         debootstrap=shutil.which("mmdebstrap") is not None,
+        openssl=shutil.which(PROGRAM) is not None,
         memory_total_bytes=psutil.virtual_memory().total,
         disk_free_bytes=free_bytes(place),
         disk_at=str(place),
@@ -120,6 +132,18 @@ def require_ports() -> None:
             f"port {', '.join(map(str, taken))} on 127.0.0.1 is taken, and the cluster publishes its services there; "
             f"find who has it (ss -tanp 'sport = :{taken[0]}') and stop that"
         )
+
+
+def ensure_openssl(console: Console) -> None:
+    """Install OpenSSL where it is missing and packages may be installed.
+
+    Raises EngineError when they may not, ToolchainError when apt fails.
+    """
+    if shutil.which(PROGRAM) is not None:
+        return
+    if refusal := why_not_here("OpenSSL, which makes the servers' certificates,"):
+        raise EngineError(refusal)
+    install_packages((PROGRAM,), "certificates of servers", console)
 
 
 def require_room(engine: Engine, state: StateDirectory) -> None:

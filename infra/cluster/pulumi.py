@@ -63,15 +63,13 @@ class Stack:
         path = next((one for one in (self.config_file, self._kept_file()) if one.exists()), None)
         if path is None or not self.exists():
             return False
-        found = yaml.safe_load(path.read_text())
-        for name in ("config", f"{PROJECT}:monitoring", "enabled"):
-            found = found.get(name) if isinstance(found, dict) else None
-        return str(found).lower() == "true"
+        return str(_read_setting(path, "monitoring", "enabled")).lower() == "true"
 
     def select(self, profile: str, *, monitoring: bool = False) -> None:
         """Make the stack if it is not there, give this checkout its settings file, set the profile and the CRDs.
 
-        With `monitoring` Prometheus and Alertmanager too; without it they stay as they are set.
+        Campaigns get a login, unless the settings say otherwise: this cluster is there to try things on. With
+        `monitoring` Prometheus and Alertmanager too; without it they stay as they are set.
         """
         if not self.exists():
             self.config_file.unlink(missing_ok=True)
@@ -82,6 +80,8 @@ class Stack:
         self.run("config", "set", "--stack", self.name, "effectively-once:profile", profile)
         crds = ("effectively-once:spark_operator.crds", str(self.state.resource_definitions))
         self.run("config", "set", "--stack", self.name, "--path", *crds)
+        if _read_setting(self.config_file, "security", "campaigns") is None:
+            self.run("config", "set", "--stack", self.name, "--path", "effectively-once:security.campaigns", "true")
         if monitoring:
             self.run("config", "set", "--stack", self.name, "--path", "effectively-once:monitoring.enabled", "true")
         shutil.copyfile(self.config_file, self._kept_file())
@@ -119,3 +119,11 @@ class Stack:
     def _drop_settings(self) -> None:
         self.config_file.unlink(missing_ok=True)
         self._kept_file().unlink(missing_ok=True)
+
+
+def _read_setting(path: Path, section: str, name: str) -> object:
+    """Return what a settings file says below a section, None where it says nothing."""
+    found = yaml.safe_load(path.read_text())
+    for key in ("config", f"{PROJECT}:{section}", name):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found

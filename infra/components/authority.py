@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
-from infra.certificates import Certificate, make_authority, sign
+from infra.certificates import Certificate, CertificateError, find_openssl, make_authority, sign
 from infra.components.clients import CA, encode
 from infra.components.secret import make_secret
 from infra.settings import Settings
@@ -22,6 +22,15 @@ _KEPT_BEFORE: Final = ("kafka-security", "effectively-once:platform:KafkaSecurit
 def needed(settings: Settings) -> bool:
     """Return whether a server of ours shows a certificate."""
     return settings.security.kafka or settings.security.object_store or settings.security.result_store
+
+
+def find_wrong(settings: Settings) -> Iterator[str]:
+    """Yield why certificates cannot be made on this machine, where servers of ours show some."""
+    if needed(settings):
+        try:
+            find_openssl()
+        except CertificateError as error:
+            yield f"security: {error}"
 
 
 class Authority(pulumi.ComponentResource):

@@ -24,7 +24,7 @@ NODES, ADMIN, USERS = "kafka-tls", "kafka-admin-tls", "kafka-users"
 MAY_ALL: Final = ("platform-nodes", "platform-admin")
 """Names of nodes, and of who gives rights. No identity has a dash, so no pipeline's user is taken for one of them."""
 CAMPAIGNS: Final = "platform-campaigns"
-"""Likewise; who runs campaigns logs in by a password, as clients do."""
+"""Likewise; who runs campaigns logs in by a password, as clients do. It stays: a run changes those of others."""
 MECHANISM: Final = "SCRAM-SHA-512"
 STATEMENTS: Final = ".sources"
 """Behind the name of an input: the topic in which its sources say how far they are, as the library names it."""
@@ -147,7 +147,7 @@ def _nodes(names: Sequence[str], authority: Certificate, bundle: str) -> dict[st
 
 
 def _password(root: Mapping[str, str], user: str, rotation: int) -> str:
-    return derive(root[KEY], f"kafka/{user}", rotation)
+    return derive(root[KEY], f"kafka/{user}", 0 if user == CAMPAIGNS else rotation)
 
 
 def _passwords(users: Sequence[str], rotation: int, root: Mapping[str, str]) -> dict[str, str]:

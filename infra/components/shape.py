@@ -1,17 +1,25 @@
 """What a platform that is there cannot be changed to: refused by name before anything is changed.
 
 Claims of a StatefulSet are fixed when it is made; a Kafka quorum and the drives of an object store, when their volumes
-are formatted. Others would end in empty volumes, or in servers without their quorum. The cluster knows what is there.
+are formatted. Others would end in empty volumes, or in servers without their quorum. Servers that take plain
+connections can be changed, and are not unasked: whoever uses them would be cut off. The cluster knows what is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from infra.components.adopted import wrong_secrets
 from infra.components.volumes import ANEW, Claim, Find, claims, wrong_volumes
 from infra.settings import Settings, SettingsError
+from infra.settings.security import ALL, EACH
+
+SETS: Final = {"kafka": ("kafka", "kafka-controller"), "object_store": ("minio",), "result_store": ("postgres",)}
+"""StatefulSets of each server, by the setting that secures it."""
+TLS: Final = "tls"
+"""Volume of a pod with its server's certificate; the charts name it."""
+HOW: Final = "docs/how-to/secure-a-cluster.md"
 
 
 def require_same(settings: Settings, find: Find) -> None:
@@ -24,6 +32,7 @@ def require_same(settings: Settings, find: Find) -> None:
         *wrong_volumes(settings, there, find),
         *_quorum(settings, there, find),
         *_drives(settings, there, find),
+        *_plain(settings, find),
         *wrong_secrets(settings, find),
     ]
     if wrong:
@@ -52,6 +61,25 @@ def _drives(settings: Settings, there: list[Claim], find: Find) -> Iterator[str]
     made, wanted = _count_made(_stateful_set(settings, "minio", find), "minio", there), settings.object_store.nodes
     if made is not None and made != wanted:
         yield f"object_store.nodes: the drives were formatted for {made}, got {wanted}; {ANEW}"
+
+
+def _plain(settings: Settings, find: Find) -> Iterator[str]:
+    """Yield servers that are there with plain connections, and would be secured by a default alone."""
+    for server, names in SETS.items():
+        if not getattr(settings.security, server) or settings.security.is_asked(server):
+            continue
+        specs = {name: spec for name in names if (spec := _stateful_set(settings, name, find)) is not None}
+        if plain := [name for name, spec in specs.items() if not _shows_certificate(spec)]:
+            yield (
+                f"security.{server}: {', '.join(plain)} in namespace {settings.namespace} takes plain connections, and "
+                f"the default, security.level {ALL}, would end them for every client that has no login. "
+                f"`pulumi config set --path security.level {EACH}` keeps what is there; `pulumi config set --path "
+                f"security.level {ALL}` changes it as {HOW} says"
+            )
+
+
+def _shows_certificate(spec: Mapping[str, Any]) -> bool:
+    return any(one["name"] == TLS for one in spec["template"]["spec"].get("volumes") or ())
 
 
 def _stateful_set(settings: Settings, name: str, find: Find) -> dict[str, Any] | None:

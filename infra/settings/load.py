@@ -21,7 +21,7 @@ from infra.settings.refused import SettingsError
 from infra.settings.result_store import RESERVED
 from infra.settings.sealed import Where, sealed_values, set_apart
 from infra.settings.section import PROJECT
-from infra.settings.security import Security
+from infra.settings.security import ALL, SERVERS, Security
 from infra.settings.settings import Settings
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
@@ -97,12 +97,14 @@ def load(
         )
     data["images"] = _images(merge(images, given_images)) if isinstance(given_images, Mapping) else given_images
     data["profile"] = profile
-    data["security"] = _security(data)
+    named = data.get("security", {})
+    data["security"] = resolve_security(data)
     data["pipelines"] = dict(_pipelines(data, config.get("pipelines", data.get("pipelines", {})), defaults))
     try:
         settings = Settings.model_validate(data)
     except ValidationError as wrong:
         raise SettingsError(explain(wrong)) from wrong
+    settings = settings.model_copy(update={"security": settings.security.as_named(named)})
     ways = config.get("external_access", {})
     wrong_ones = [
         *_clashes(settings),
@@ -117,12 +119,12 @@ def load(
     return settings
 
 
-def _security(data: Mapping[str, Any]) -> Any:
+def resolve_security(data: Mapping[str, Any]) -> Any:
     """Return the section `security` with what its level says; what somebody else runs has its own."""
     given = data.get("security", {})
-    if not isinstance(given, Mapping) or given.get("level") != "all":
+    if not isinstance(given, Mapping) or given.get("level", ALL) != ALL:
         return given
-    servers = {name: data.get(name) or {} for name in ("kafka", "object_store", "result_store")}
+    servers = {name: data.get(name) or {} for name in SERVERS}
     ours = {name: True for name, one in servers.items() if isinstance(one, Mapping) and not one.get("external")}
     return {"spark": True, **ours, **given}
 
@@ -317,7 +319,7 @@ def read_security(config: Mapping[str, str]) -> Security:
     }
     profile = PROFILES.get(config.get(f"{PROJECT}:profile", DEFAULT), {})
     try:
-        return Security.model_validate(_security(merge(profile, given)))
+        return Security.model_validate(resolve_security(merge(profile, given)))
     except ValidationError as wrong:
         raise SettingsError(explain(wrong, "security")) from wrong
 

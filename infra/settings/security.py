@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field
 
 from infra.settings.section import Section
 
+ALL: Final = "all"
+EACH: Final = "each"
+SERVERS: Final = ("kafka", "object_store", "result_store")
+"""Settings of the three servers that the platform runs, unless somebody brings them."""
+
 
 class Security(Section):
-    """What is encrypted and asks for a login inside the cluster; off until it is named.
+    """What is encrypted and asks for a login inside the cluster: everything, until configuration says otherwise.
+
+    What the level says is resolved where configuration is read (`infra.settings.load`).
 
     Attributes:
         level: `all`: spark, and each of the three servers that is ours, but for those that are named as false.
+            `each`: those that are named as true, and nothing else.
         spark: driver and executors of a pipeline know each other by a secret and encrypt what they say; their page asks
             for a password.
         kafka: TLS on every listener of our broker, a login for each pipeline, and rights on its own names alone.
@@ -28,7 +37,7 @@ class Security(Section):
             with it, so that nodes of both numbers hear each other.
     """
 
-    level: Literal["each", "all"] = "each"
+    level: Literal["each", "all"] = ALL
     spark: bool = False
     kafka: bool = False
     object_store: bool = False
@@ -37,3 +46,11 @@ class Security(Section):
     result_store: bool = False
     authority: Annotated[int, Field(ge=0)] = 0
     rotation: Annotated[int, Field(ge=0)] = 0
+
+    def as_named(self, named: Iterable[str]) -> Self:
+        """Return the same, which says that configuration named these fields, and no other."""
+        return type(self).model_construct(_fields_set={*named}, **dict(self))
+
+    def is_asked(self, server: str) -> bool:
+        """Return whether configuration asks for what a server has, so that it is no mere default."""
+        return not {"level", server}.isdisjoint(self.model_fields_set)

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from effectively_once.kafka_client import Access
 from effectively_once.progress import announce
 from tests.bench.optimised import VARIANTS, WINDOW, planning, totals
 from tests.bench.spark_arm import plain_session
@@ -28,7 +29,9 @@ def main(argv: list[str]) -> None:
     """
     asked = json.loads(Path(argv[0]).read_text())
     spark = plain_session("optimisations", {})
-    kafka = spark.read.format(asked["format"]).options(**asked["options"]).load()
+    # Where a broker asks who it is, a pod's environment says so.
+    login = Access.of(os.environ).spark() if asked["format"] == "kafka" else {}
+    kafka = spark.read.format(asked["format"]).options(**login, **asked["options"]).load()
     arms, parts = asked["variants"], asked["parts"]
     for number in [WARMING, *asked["rounds"]]:
         turn = number % len(arms)

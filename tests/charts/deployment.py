@@ -18,7 +18,7 @@ from infra.values.network import METADATA, NODE_LOCAL_DNS, OUR_LABEL
 from tests.charts import samples
 from tests.charts.policies import Endpoint, Object
 from tests.charts.render import render
-from tests.infra.platform import settings
+from tests.infra.platform import PLAIN, settings
 
 NAME: Final = "app.kubernetes.io/name"
 COMPONENT: Final = "app.kubernetes.io/component"
@@ -60,12 +60,9 @@ _TEAM: Final[dict[str, Any]] = {
     },
 }
 WANTED: Final = {
-    LAPTOP: settings(profile="ci", pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}}),
-    TEAM: settings(**_TEAM),
-    SECURED: settings(
-        **_TEAM | {"monitoring": {"enabled": True, "operator_objects": True, "clients": [GATEWAYS]}},
-        security={"kafka": True, "spark": True, "object_store": True, "result_store": True},
-    ),
+    LAPTOP: settings(profile="ci", security=PLAIN, pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}}),
+    TEAM: settings(**_TEAM, security=PLAIN),
+    SECURED: settings(**_TEAM | {"monitoring": {"enabled": True, "operator_objects": True, "clients": [GATEWAYS]}}),
 }
 
 

@@ -24,6 +24,9 @@ IMAGES = {
     name: f"effectively-once-{name}:0123456789ab" for name in ("spark", "spark-operator", "kafka", "minio", "postgres")
 }
 
+PLAIN = {"level": "each"}
+"""Setting `security` of a stack whose servers take plain connections, but for those that are named beside it."""
+
 
 def settings(**config: object) -> Settings:
     """Return the settings that a stack with this configuration has."""

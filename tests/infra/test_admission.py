@@ -330,9 +330,11 @@ def test_plain_listeners_are_taken_where_a_chart_says_so(images: ApiServer, case
     assert refused_set(images, one) is None
 
 
+@pytest.mark.parametrize("level", ["all", "each"])
 @pytest.mark.parametrize("profile", ["laptop", "production"])
-def test_what_charts_make_without_security_is_taken(images: ApiServer, profile: str) -> None:
-    found = [one for one in objects(settings(profile=profile)) if one["kind"] in ("ConfigMap", "StatefulSet")]
+def test_what_charts_make_with_and_without_security_is_taken(images: ApiServer, profile: str, level: str) -> None:
+    wanted = settings(profile=profile, security={"level": level})
+    found = [one for one in objects(wanted) if one["kind"] in ("ConfigMap", "StatefulSet")]
     platform = [one for one in found if one["metadata"]["namespace"] == PLATFORM]
     assert len(platform) > 3
     assert [line for one in platform if (line := refused_set(images, one))] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi_kubernetes.core.v1 import Secret
@@ -13,7 +14,7 @@ from infra.components.adopted import list_adopted
 from infra.components.credentials import Credentials
 from infra.components.derived import derive
 from infra.components.shape import require_same
-from tests.infra.platform import crds, deploy, secret_value, settings
+from tests.infra.platform import PLAIN, crds, deploy, secret_value, settings
 from tests.infra.there import LAPTOP, There, refusals
 
 KEPT: dict[str, tuple[str, ...]] = {
@@ -31,7 +32,7 @@ EXTERNAL = {
 @pytest.mark.parametrize("security", [{}, *({name: True} for name in ALL), ALL])
 @pytest.mark.parametrize("external", [{}, EXTERNAL], ids=["own", "external"])
 def test_what_is_looked_for_is_what_the_program_reads(
-    security: Mapping[str, bool], external: Mapping[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    security: dict[str, Any], external: Mapping[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if external and {*security} & {*EXTERNAL}:
         return
@@ -43,7 +44,7 @@ def test_what_is_looked_for_is_what_the_program_reads(
         return existing(self, name, reference)
 
     monkeypatch.setattr(Credentials, "_existing", note)
-    wanted = settings(profile="production", adopt_credentials=True, security=security, **external)
+    wanted = settings(profile="production", adopt_credentials=True, security=PLAIN | security, **external)
     deploy(wanted, crds(tmp_path))
     ours = {reference for reference in read if not reference.startswith("vault/")}
     assert ours == {f"effectively-once/{name}" for name in list_adopted(wanted)}
@@ -68,7 +69,7 @@ def test_without_a_root_that_was_kept_it_is_refused_with_how_to_make_one(name: s
     (line,) = refusals(there, adopt_credentials=True, security={name: True})
     assert line.startswith("adopt_credentials: there is no Secret effectively-once/platform-root")
     assert "kubectl -n effectively-once create secret generic platform-root --from-literal=root=" in line
-    require_same(settings(adopt_credentials=True), there.find)
+    require_same(settings(adopt_credentials=True, security=PLAIN), there.find)
     require_same(settings(security={name: True}), There(LAPTOP).find)
 
 
@@ -77,7 +78,7 @@ def test_a_root_that_is_there_will_do_whoever_made_it() -> None:
 
 
 def test_each_password_that_is_gone_is_named() -> None:
-    lines = refusals(There(LAPTOP), adopt_credentials=True)
+    lines = refusals(There(LAPTOP), adopt_credentials=True, security=PLAIN)
     assert [line.partition(" to take over")[0] for line in lines] == [
         f"adopt_credentials: there is no Secret effectively-once/{name}" for name in KEPT
     ]
@@ -92,5 +93,5 @@ def test_a_secret_without_its_keys_is_named_with_them_and_not_with_values() -> N
 
 
 def test_nothing_of_what_is_brought_is_looked_for() -> None:
-    wanted = settings(adopt_credentials=True, **EXTERNAL)
+    wanted = settings(adopt_credentials=True, security=PLAIN, **EXTERNAL)
     assert list_adopted(wanted) == {}

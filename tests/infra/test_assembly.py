@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.components import streaming_pipeline
-from tests.infra.platform import Deployed, crds, deploy, secret_value, settings
+from tests.infra.platform import PLAIN, Deployed, crds, deploy, secret_value, settings
 
 RELEASES = {"minio", "kafka", "postgres", "spark-operator", "user-counts", "history-server"}
 
@@ -23,6 +23,11 @@ def definitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ci(definitions: Path) -> Deployed:
     return deploy(settings(profile="ci"), definitions)
+
+
+@pytest.fixture(scope="module")
+def plain(definitions: Path) -> Deployed:
+    return deploy(settings(profile="ci", security=PLAIN), definitions)
 
 
 def test_every_part_is_released_into_its_namespace(ci: Deployed) -> None:
@@ -45,10 +50,11 @@ def test_releases_are_named_as_their_services_are(ci: Deployed) -> None:
         assert (Path(one.inputs["chart"]) / "Chart.yaml").is_file(), one.inputs["chart"]
 
 
-def test_a_pipeline_waits_for_all_that_it_uses(ci: Deployed) -> None:
-    waits = ci.engine.below(ci.engine.of("Chart")["user-counts"])
-    assert {"minio", "kafka", "spark-operator", "spark-operator-crds"} <= waits
-    assert {"object-store-credentials-effectively-once-pipelines", "effectively-once-pipelines"} <= waits
+def test_a_pipeline_waits_for_all_that_it_uses(ci: Deployed, plain: Deployed) -> None:
+    for one, keys in ((ci, "user-counts-object-store"), (plain, "object-store-credentials-effectively-once-pipelines")):
+        waits = one.engine.below(one.engine.of("Chart")["user-counts"])
+        assert {"minio", "kafka", "spark-operator", "spark-operator-crds"} <= waits
+        assert {keys, "effectively-once-pipelines"} <= waits
 
 
 def test_the_history_server_waits_for_the_bucket_that_pipelines_make(ci: Deployed) -> None:
@@ -80,8 +86,8 @@ def test_the_operator_waits_for_its_crds(ci: Deployed, definitions: Path) -> Non
     assert files == [f"{definitions}/sparkapplications.yaml"]
 
 
-def test_passwords_survive_later_updates_and_copies_agree(ci: Deployed) -> None:
-    secrets = ci.engine.of("Secret")
+def test_passwords_survive_later_updates_and_copies_agree(plain: Deployed) -> None:
+    secrets = plain.engine.of("Secret")
     root = secrets["minio-root"]
     assert root.ignore_changes == ("data",)
     assert secrets["postgres-credentials"].ignore_changes == ("data",)
@@ -90,7 +96,7 @@ def test_passwords_survive_later_updates_and_copies_agree(ci: Deployed) -> None:
             "AWS_ACCESS_KEY_ID": root.inputs["data"]["rootUser"],
             "AWS_SECRET_ACCESS_KEY": root.inputs["data"]["rootPassword"],
         }
-        assert "minio-root" in ci.engine.below(secrets[copy])
+        assert "minio-root" in plain.engine.below(secrets[copy])
 
 
 def test_passwords_are_long_and_drawn_anew_for_each_deployment(ci: Deployed, definitions: Path) -> None:
@@ -104,10 +110,10 @@ def test_passwords_are_long_and_drawn_anew_for_each_deployment(ci: Deployed, def
     assert all(len(base64.b64decode(one)) >= 32 for one in drawn)
 
 
-def test_the_state_keeps_passwords_encrypted(ci: Deployed) -> None:
-    secrets = ci.engine.of("Secret")
-    assert len(secrets) == 4
-    assert all("data" in one.secret for one in secrets.values())
+def test_the_state_keeps_passwords_encrypted(ci: Deployed, plain: Deployed) -> None:
+    assert len(plain.engine.of("Secret")) == 4
+    for one in (ci, plain):
+        assert all("data" in each.secret for each in one.engine.of("Secret").values())
 
 
 def test_no_secret_value_leaves_the_secrets(ci: Deployed) -> None:
@@ -124,21 +130,29 @@ def test_no_secret_value_leaves_the_secrets(ci: Deployed) -> None:
     assert not [value for value in values if value in told or value in given]
 
 
-def test_the_output_says_where_everything_is(ci: Deployed) -> None:
-    assert ci.platform["kafka"] == {
-        "bootstrap": "kafka.effectively-once.svc:9092",
-        "external_bootstrap": "127.0.0.1:12092",
-        "certificates": None,
-        "secret": None,
-    }
-    assert ci.platform["object_store"] == {
-        "endpoint": "http://minio.effectively-once.svc:9000",
-        "external_endpoint": "http://127.0.0.1:12000",
-        "external_console": "http://127.0.0.1:12001",
-        "certificates": None,
-        "secret": "object-store-credentials",
-        "secret_namespace": "effectively-once-pipelines",
-    }
+def test_the_output_says_where_everything_is(ci: Deployed, plain: Deployed) -> None:
+    secured = [name for name in ci.engine.of("Secret") if name.startswith("kafka-tls-")]
+    for one, scheme, certificates, authority, owners in (
+        (ci, "https", secured, "object-store-certificates", "effectively-once"),
+        (plain, "http", [None], None, "effectively-once-pipelines"),
+    ):
+        assert [one.platform["kafka"]] == [
+            {
+                "bootstrap": "kafka.effectively-once.svc:9092",
+                "external_bootstrap": "127.0.0.1:12092",
+                "certificates": each,
+                "secret": None,
+            }
+            for each in certificates
+        ]
+        assert one.platform["object_store"] == {
+            "endpoint": f"{scheme}://minio.effectively-once.svc:9000",
+            "external_endpoint": f"{scheme}://127.0.0.1:12000",
+            "external_console": f"{scheme}://127.0.0.1:12001",
+            "certificates": authority,
+            "secret": "object-store-credentials",
+            "secret_namespace": owners,
+        }
     assert ci.platform["history_server"] == {"external_url": "http://127.0.0.1:12080"}
     assert ci.platform["pipelines"]["user_counts"]["settings"]["topic"] == "events"
     assert ci.platform["pipelines"]["user_counts"] == ci.values("user-counts")
@@ -158,11 +172,12 @@ def test_volumes_and_passwords_stay_unless_their_removal_is_asked_for(definition
     for delete in (True, False):
         engine = deploy(settings(profile="ci", storage={"delete_volumes": delete}), definitions).engine
         kept = {one.name for one in engine.registered if one.retained}
-        assert kept == (set() if delete else {"effectively-once", "minio-root", "postgres-credentials", "kafka-formed"})
+        drawn = {"minio-root", "postgres-credentials", "platform-root"}
+        assert kept == (set() if delete else {"effectively-once", "kafka-formed", *drawn})
 
 
 def test_passwords_that_were_kept_are_taken_over(definitions: Path) -> None:
-    engine = deploy(settings(profile="production", adopt_credentials=True), definitions).engine
+    engine = deploy(settings(profile="production", adopt_credentials=True, security=PLAIN), definitions).engine
     secrets = engine.of("Secret")
     assert "minio-root" not in secrets
     copy = secrets["object-store-credentials-effectively-once-pipelines"]
@@ -261,7 +276,8 @@ def test_files_beside_the_image_are_pinned_too(definitions: Path) -> None:
 
 
 def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(definitions: Path) -> None:
-    engine = deploy(settings(profile="ci", pipelines={"user_counts": {"result_store": True}}), definitions).engine
+    wanted = settings(profile="ci", security=PLAIN, pipelines={"user_counts": {"result_store": True}})
+    engine = deploy(wanted, definitions).engine
     chart = engine.of("Chart")["user-counts"]
     assert chart.inputs["values"]["settings"]["database"] == "postgresql://postgres.effectively-once.svc:5432/results"
     name = chart.inputs["values"]["databaseSecret"]

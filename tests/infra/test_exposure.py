@@ -12,7 +12,7 @@ from infra.components import history_server, kafka, object_store
 from infra.settings import Settings, SettingsError
 from infra.settings.exposure import OUTSIDE
 from infra.settings.profiles import PROFILES
-from tests.infra.platform import crds, deploy, settings
+from tests.infra.platform import PLAIN, crds, deploy, settings
 
 BROUGHT: dict[str, Any] = {
     "kafka": {"external": "broker.example:9092"},
@@ -39,8 +39,10 @@ def test_production_is_closed_and_a_cluster_of_this_machine_is_open(profile: str
     if profile == "production":
         assert set(found.values()) == {None}
     else:
-        assert found["console"] == f"http://127.0.0.1:{OUTSIDE['console']}"
+        assert found["console"] == f"https://127.0.0.1:{OUTSIDE['console']}"
         assert None not in found.values()
+        plain = reached(settings(profile=profile, security=PLAIN))
+        assert plain["console"] == f"http://127.0.0.1:{OUTSIDE['console']}"
 
 
 def test_each_is_chosen_for_itself() -> None:

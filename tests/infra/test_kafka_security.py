@@ -11,9 +11,10 @@ import pytest
 from effectively_once.operate.grant import Right
 from effectively_once.sources.statement import topic_of
 from infra.components import kafka_security
+from infra.components.derived import derive
 from infra.settings import Settings, SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, crds, deploy, deploy_once, settings
+from tests.infra.platform import PLAIN, Deployed, crds, deploy, deploy_once, settings
 
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks", "topic": "clicks", "create_topic": False}}
 NOT_OURS = ("platform-root", "minio-root")
@@ -21,7 +22,7 @@ NOT_OURS = ("platform-root", "minio-root")
 
 def wanted(external_access: Any = None, **security: Any) -> Settings:
     more = {"external_access": external_access} if external_access else {}
-    return settings(profile="production", security={"kafka": True, **security}, pipelines=PIPELINES, **more)
+    return settings(profile="production", security={**PLAIN, "kafka": True, **security}, pipelines=PIPELINES, **more)
 
 
 def made(external_access: Any = None, **security: Any) -> Deployed:
@@ -190,11 +191,20 @@ def test_who_runs_campaigns_may_do_everything_where_that_is_asked_for() -> None:
                 *((kind, "*", "ALL") for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID")),
                 ("BROKER", "kafka-cluster", "ALL"),
             }
-    plain = deploy_once(settings(pipelines=PIPELINES, security={"campaigns": True})).platform["kafka"]
+    plain = deploy_once(settings(pipelines=PIPELINES, security={**PLAIN, "campaigns": True})).platform["kafka"]
     assert (plain["secret"], plain["certificates"]) == (None, None)
     taken = {"clicks": {"job": "own.clicks", "secrets": {"A": {"secret": f"{user}-kafka", "key": "password"}}}}
     with pytest.raises(SettingsError, match="this program's own"):
         deploy_once(settings(security={"kafka": True}, pipelines=taken))
+
+
+def test_who_runs_campaigns_keeps_its_login_when_others_get_new_ones() -> None:
+    """A run that has every login changed while records flow goes on with its own."""
+    one = made(campaigns=True, rotation=1)
+    root, told = one.engine.of("Secret")["platform-root"].inputs["data"]["root"], one.secret("kafka-users-0-1")
+    assert told["clicks"] == derive(root, "kafka/clicks", 1)
+    assert told["platform-campaigns"] == derive(root, "kafka/platform-campaigns", 0)
+    assert one.secret("platform-campaigns-kafka")["password"] == told["platform-campaigns"]
 
 
 def _plain(right: dict[str, Any]) -> dict[str, Any]:
@@ -242,6 +252,6 @@ def test_it_is_that_of_our_own_broker() -> None:
 
 
 def test_without_it_nothing_is_made() -> None:
-    plain = deploy_once(settings(pipelines=PIPELINES))
+    plain = deploy_once(settings(pipelines=PIPELINES, security=PLAIN))
     assert not [name for name in plain.engine.of("Secret") if "kafka" in name or "authority" in name]
     assert "security" not in plain.values("kafka")

@@ -18,7 +18,7 @@ from infra.components import admission, object_security
 from infra.components.derived import KEY
 from infra.settings import SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import IMAGES, Deployed, deploy_once, settings
+from tests.infra.platform import IMAGES, PLAIN, Deployed, deploy_once, settings
 
 PIPELINES = {
     "user_counts": {"backup": {"schedule": "@daily"}},
@@ -33,7 +33,7 @@ NAMESPACE = "effectively-once-pipelines"
 
 
 def made(**security: Any) -> Deployed:
-    wanted = settings(profile="production", security={"object_store": True, **security}, pipelines=PIPELINES)
+    wanted = settings(profile="production", security={**PLAIN, "object_store": True, **security}, pipelines=PIPELINES)
     return deploy_once(wanted)
 
 
@@ -53,7 +53,7 @@ def test_both_sides_have_the_same_keys_and_every_pipeline_others() -> None:
 def test_no_pod_of_a_pipeline_is_given_the_owners_keys() -> None:
     """They are copied to where no pipeline runs; without it they are where all pipelines are."""
     owner = {"minio-root", "object-store-credentials-effectively-once"}
-    for one, inside in ((made(), False), (deploy_once(settings(pipelines=PIPELINES)), True)):
+    for one, inside in ((made(), False), (deploy_once(settings(pipelines=PIPELINES, security=PLAIN)), True)):
         secrets = one.engine.of("Secret")
         told = {name for name, each in secrets.items() if "rootPassword" in str(each.inputs) or name in owner}
         assert {secrets[name].inputs["metadata"]["namespace"] for name in told} == {"effectively-once"}
@@ -231,7 +231,7 @@ def test_it_is_that_of_our_own_store() -> None:
 
 
 def test_without_it_nothing_is_made() -> None:
-    plain = deploy_once(settings(pipelines=PIPELINES))
+    plain = deploy_once(settings(pipelines=PIPELINES, security=PLAIN))
     assert not [name for name in plain.engine.of("Secret") if name.endswith("-object-store") or "users" in name]
     charts = plain.engine.of("Chart")
     assert "security" not in charts["minio"].inputs["values"]

@@ -76,10 +76,10 @@ def pulumi(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def preview(folder: Path, chart: Path, **security: bool) -> subprocess.CompletedProcess[str]:
-    """Preview a chart of an object store, with a stack that asks for something."""
+def preview(folder: Path, chart: Path, **security: object) -> subprocess.CompletedProcess[str]:
+    """Preview a chart of a plain object store, with a stack that asks for that, and for something beside it."""
     config = {
-        "effectively-once:security": security,
+        "effectively-once:security": {"level": "each", **security},
         "effectively-once:chart": str(chart),
         "effectively-once:values": samples.EACH["minio"][1].to_helm(),
     }
@@ -97,6 +97,12 @@ def test_a_chart_of_ours_passes(folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{analyzer.NAME}@v{analyzer.VERSION}" in done.stdout
     assert "StatefulSet" in done.stdout
+
+
+def test_a_plain_server_is_refused_where_the_stack_does_not_ask_for_one(folder: Path) -> None:
+    done = preview(folder, CHARTS / "minio", level="all")
+    assert done.returncode
+    assert "[mandatory]  minio-encrypted  (kubernetes:apps/v1:StatefulSet: " in done.stdout
 
 
 def test_a_preview_refuses_by_name_what_breaks_a_rule(folder: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from effectively_once.operate.grant_tables import TAKEN
 from infra.components import admission, result_security
 from infra.settings import SettingsError
 from tests.charts.render import environment, render
-from tests.infra.platform import Deployed, deploy_once, settings
+from tests.infra.platform import PLAIN, Deployed, deploy_once, settings
 
 TABLES = {"result_store": True}
 PIPELINES = {"user_counts": TABLES, "clicks": {"job": "own.clicks", **TABLES}, "plain": {"job": "own.plain"}}
@@ -20,7 +20,7 @@ EXTERNAL = {"host": "db", "credentials_secret": "vault/db"}
 
 
 def made(**security: Any) -> Deployed:
-    wanted = settings(profile="production", security={"result_store": True, **security}, pipelines=PIPELINES)
+    wanted = settings(profile="production", security={**PLAIN, "result_store": True, **security}, pipelines=PIPELINES)
     return deploy_once(wanted)
 
 
@@ -43,7 +43,7 @@ def test_both_sides_have_the_same_password_and_every_pipeline_another() -> None:
 
 def test_no_pod_of_a_pipeline_is_given_the_owners_login() -> None:
     """It is copied to where no pipeline runs; without it, to where all pipelines are."""
-    for one, inside in ((made(), False), (deploy_once(settings(pipelines=PIPELINES)), True)):
+    for one, inside in ((made(), False), (deploy_once(settings(pipelines=PIPELINES, security=PLAIN)), True)):
         secrets = one.engine.of("Secret")
         owner = one.secret("postgres-credentials")["password"]
         told = {name for name in secrets if owner in one.secret(name).values()}
@@ -148,7 +148,7 @@ def test_it_is_that_of_our_own_server() -> None:
 
 
 def test_without_it_nothing_is_made() -> None:
-    plain = deploy_once(settings(pipelines=PIPELINES))
+    plain = deploy_once(settings(pipelines=PIPELINES, security=PLAIN))
     assert not [name for name in plain.engine.of("Secret") if name.endswith("-result-store") or "authority" in name]
     assert "security" not in plain.values("postgres")
     nothing = settings(security={"result_store": True}, result_store={"enabled": False}, pipelines={"user_counts": {}})

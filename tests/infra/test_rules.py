@@ -16,11 +16,13 @@ from infra.settings.security import Security
 from tests.charts import samples
 from tests.charts.deployment import SECURED, TEAM, WANTED
 from tests.charts.render import render
+from tests.infra.platform import PLAIN as LEVEL_EACH
 from tests.infra.platform import settings
 from tests.infra.rule_cases import CASES, STRICT, Case, objects
 
 DEPLOYED = {
     **{profile: settings(profile=profile) for profile in PROFILES},
+    **{f"plain {profile}": settings(profile=profile, security=LEVEL_EACH) for profile in PROFILES},
     TEAM: WANTED[TEAM],
     SECURED: WANTED[SECURED],
     "strict": STRICT,
@@ -113,11 +115,11 @@ def test_a_set_of_others_is_not_looked_at() -> None:
 
 
 def test_a_stack_says_what_it_asks_for() -> None:
-    assert read_security({}) == Security()
-    config = {"effectively-once:security": '{"kafka": true}', "effectively-once:profile": "production", "aws:x": "y"}
-    assert read_security(config) == Security(kafka=True)
-    config = {"effectively-once:security": '{"level": "all"}', "effectively-once:kafka": '{"external": "b:1"}'}
-    assert read_security(config) == Security(level="all", spark=True, object_store=True, result_store=True)
+    assert read_security({}) == Security(spark=True, kafka=True, object_store=True, result_store=True)
+    config = {"effectively-once:security": '{"level": "each", "kafka": true}', "aws:x": "y"}
+    assert read_security(config | {"effectively-once:profile": "production"}) == Security(level="each", kafka=True)
+    config = {"effectively-once:kafka": '{"external": "b:1"}'}
+    assert read_security(config) == Security(spark=True, object_store=True, result_store=True)
     with pytest.raises(SettingsError, match=r"security.kafak: no such setting"):
         read_security({"effectively-once:security": '{"kafak": true}'})
 

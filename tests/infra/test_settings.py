@@ -17,7 +17,8 @@ from infra.cluster.lifecycle import NODES
 from infra.components import kafka, streaming_pipeline
 from infra.settings import SettingsError, images_from, load, read
 from infra.settings.profiles import PROFILES
-from tests.infra.platform import IMAGES, crds, settings, with_crds
+from infra.settings.security import SERVERS
+from tests.infra.platform import IMAGES, PLAIN, crds, settings, with_crds
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -177,7 +178,7 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         ["pipelines.a.result_store: there is none"],
     ),
     (
-        {"pipelines": {"history_server": {"job": "own.a"}}, "security": {"object_store": True}},
+        {"pipelines": {"history_server": {"job": "own.a"}}},
         ["pipelines.history_server.identity: 'history_server' ", "keys of the history server", "name another"],
     ),
     (
@@ -210,9 +211,9 @@ def test_wrong_configuration_is_refused_by_name(config: dict[str, object], parts
 
 def test_the_history_servers_name_is_free_where_it_has_no_keys_of_its_own() -> None:
     pipelines = {"history_server": {"job": "own.a"}}
-    settings(pipelines=pipelines)
-    settings(pipelines=pipelines, security={"kafka": True, "spark": True})
-    settings(pipelines=pipelines, security={"object_store": True}, history_server={"enabled": False})
+    settings(pipelines=pipelines, security=PLAIN)
+    settings(pipelines=pipelines, security={"object_store": False})
+    settings(pipelines=pipelines, history_server={"enabled": False})
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -322,11 +323,31 @@ def test_one_setting_secures_all_that_is_ours_but_for_what_is_named() -> None:
         found = settings(**config).security
         return [name for name in four if getattr(found, name)]
 
-    assert secured() == []
-    assert secured(security={"level": "all"}) == secured(profile="ha", security={"level": "all"}) == [*four]
-    assert secured(security={"level": "all", "spark": False}) == ["kafka", "object_store", "result_store"]
+    for profile in PROFILES:
+        assert secured(profile=profile) == secured(profile=profile, security={"level": "all"}) == [*four]
+        assert secured(profile=profile, security={"level": "each"}) == []
+    assert secured(security={"level": "each", "kafka": True}) == ["kafka"]
+    assert secured(security={"spark": False}) == ["kafka", "object_store", "result_store"]
+    for one in four:
+        assert one not in secured(security={"level": "all", one: False})
     store = {"endpoint": "https://s3", "credentials_secret": "vault/s3"}
-    found = secured(security={"level": "all"}, kafka={"external": "b:1"}, object_store={"external": store})
+    found = secured(kafka={"external": "b:1"}, object_store={"external": store})
     assert found == ["spark", "result_store"], "what somebody else runs has a security of its own"
     with pytest.raises(SettingsError, match=r"security\.level: .*'everything'"):
         settings(security={"level": "everything"})
+
+
+@pytest.mark.parametrize(
+    ("security", "asked"),
+    [
+        ({}, []),
+        ({"rotation": 1, "campaigns": True, "spark": False}, []),
+        ({"kafka": True}, ["kafka"]),
+        ({"kafka": False, "result_store": True}, ["kafka", "result_store"]),
+        ({"level": "all"}, [*SERVERS]),
+        ({"level": "each"}, [*SERVERS]),
+    ],
+)
+def test_a_default_is_told_from_what_configuration_says(security: dict[str, object], asked: list[str]) -> None:
+    found = settings(security=security).security
+    assert [server for server in SERVERS if found.is_asked(server)] == asked

@@ -11,7 +11,7 @@ import pytest
 from infra.components import admission
 from infra.components.derived import derive
 from tests.charts.render import Rendered, render
-from tests.infra.platform import Deployed, crds, deploy, settings
+from tests.infra.platform import PLAIN, Deployed, crds, deploy, settings
 
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks"}}
 NAMES = ("user-counts", "clicks")
@@ -20,7 +20,7 @@ ROOT = base64.b64encode(b"root").decode()
 
 @pytest.fixture
 def made(tmp_path: Path) -> Deployed:
-    return deploy(settings(security={"spark": True}, pipelines=PIPELINES), crds(tmp_path))
+    return deploy(settings(security={**PLAIN, "spark": True}, pipelines=PIPELINES), crds(tmp_path))
 
 
 def rendered(made: Deployed, name: str = "user-counts") -> Rendered:
@@ -74,13 +74,13 @@ def test_a_driver_may_mount_its_own_alone() -> None:
 
 
 def test_without_the_setting_nothing_is_made_or_set(tmp_path: Path) -> None:
-    plain = deploy(settings(pipelines=PIPELINES), crds(tmp_path))
+    plain = deploy(settings(pipelines=PIPELINES, security=PLAIN), crds(tmp_path))
     assert not {"platform-root", "user-counts-spark"} & set(plain.engine.of("Secret"))
     assert not [key for key in application(plain)["sparkConf"] if "authenticate" in key or "crypto" in key]
 
 
 def test_a_raised_number_gives_other_secrets_and_starts_pipelines_anew(tmp_path: Path, made: Deployed) -> None:
-    wanted = settings(security={"spark": True, "rotation": 1}, pipelines=PIPELINES)
+    wanted = settings(security={**PLAIN, "spark": True, "rotation": 1}, pipelines=PIPELINES)
     raised = application(deploy(wanted, crds(tmp_path)))
     for role in ("driver", "executor"):
         assert raised[role]["template"]["metadata"] != application(made)[role]["template"]["metadata"]

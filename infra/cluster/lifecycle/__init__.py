@@ -67,6 +67,7 @@ class Lifecycle:
         self.tools()
         engine = engines.ensure(self.state, self.console)
         needs.require_room(engine, self.state)
+        needs.ensure_openssl(self.console)
         stack = self.stack()
         # The references are written anew, and the image is needed as long as the stack's settings ask for it.
         watched = monitoring or stack.is_watched()

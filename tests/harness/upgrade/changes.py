@@ -194,7 +194,7 @@ def _unpinned(facts: Facts) -> str:
 
 
 def _has_logins(facts: Facts) -> str:
-    if facts.security.spark or facts.security.object_store:
+    if facts.security.spark or facts.security.object_store or facts.security.kafka:
         return ""
     return "no login of a pipeline is derived: `pulumi config set --path security.spark true`, then `make up`"
 

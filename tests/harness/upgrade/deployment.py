@@ -26,7 +26,7 @@ from infra.images import wheels
 from infra.images.builder import Builder, write_references
 from infra.images.wheels import keep
 from infra.settings.images import JOB_IMAGE
-from infra.settings.load import images_from, merge, plain
+from infra.settings.load import images_from, merge, plain, resolve_security
 from infra.settings.profiles import DEFAULT, PROFILES
 from infra.settings.security import Security
 from infra.toolchain.prepare import Toolchain
@@ -42,7 +42,7 @@ from tests.harness.upgrade.look import Look, fingerprint, read_pods, read_server
 
 COPY = "upgrade-settings.yaml"
 """In the state directory."""
-SECRET_FIELDS = (("credentialsSecret",), ("databaseSecret",), ("sparkSecret", "secret"))
+SECRET_FIELDS = (("credentialsSecret",), ("databaseSecret",), ("sparkSecret", "secret"), ("kafkaClient", "secret"))
 """Of the chart's values: Secrets that a driver reads."""
 
 
@@ -222,5 +222,5 @@ def put_back(lifecycle: Lifecycle, stack: Stack, kept: Kept, console: Console) -
 
 
 def read_security_of(given: Mapping[str, Any]) -> Security:
-    """Return what a stack has encrypted and asks logins for."""
-    return Security.model_validate(given.get("security", {}))
+    """Return what a stack has encrypted and asks logins for, by its settings laid over its profile."""
+    return Security.model_validate(resolve_security(given))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +14,12 @@ from effectively_once.pipeline.settings import digest
 from effectively_once.store.object_store import BucketAddress
 from infra.cluster.access import CHECKOUT
 from infra.cluster.lifecycle import Lifecycle
+from infra.cluster.login import logged_in
 from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
+from infra.embedded.stack import Endpoints
+from infra.settings.security import Security
 from infra.toolchain.prepare import prepare
 from tests.harness.act import AWAY_S, PARTITIONS, Act
 from tests.harness.adapters.chain_reader import ChainReader
@@ -94,17 +96,21 @@ def settings_of(name: str, topic: str, subject: Subject) -> dict[str, str]:
     return {f"pipelines.{name}.{key}": value for key, value in own.items()}
 
 
-def refuse_stack(record: Record | None, given: Mapping[str, Any]) -> None:
-    """Refuse a stack that no run can change. Raises NoChangeError."""
+def refuse_unmade(record: Record | None) -> None:
+    """Refuse a machine on which `make up` made no cluster. Raises NoChangeError."""
     if record is None:
         raise NoChangeError(
             "SUITE=upgrade changes settings, images and the stack that `make up` made on this machine, and there is "
             "none: run `make up`, and name no KUBECONFIG of yours"
         )
-    if read_security_of(given).kafka:
+
+
+def refuse_without_login(security: Security) -> None:
+    """Refuse a stack whose broker asks who it is, and knows nobody who runs campaigns. Raises NoChangeError."""
+    if security.kafka and not security.campaigns:
         raise NoChangeError(
-            "security.kafka is on, and a run sends its records without a login: `pulumi config set --path "
-            "security.kafka false`, then `make up`; logins of Spark and the object store can be rotated without it"
+            "security.kafka is on, and a run has no login to send its records with: `pulumi config set --path "
+            "security.campaigns true`, then `make up`"
         )
 
 
@@ -123,14 +129,10 @@ def on_this_machine(seed: int, console: Console, changes: str | None) -> Results
         PulumiError, ToolchainError, AccessError and other errors of the cluster.
     """
     chosen = choose(changes)
-    refuse_unmade()
+    # Before anything is looked for.
+    refuse_unmade(Record.read(state_directory().record))
     with Found.alone(f"make acceptance SUITE={SUITE}", console) as found:
         return Upgrade.of(found, seed, console, chosen, named=changes is not None).run()
-
-
-def refuse_unmade() -> None:
-    """Refuse a machine on which `make up` made no cluster, before anything is looked for. Raises NoChangeError."""
-    refuse_stack(Record.read(state_directory().record), {})
 
 
 @dataclass
@@ -171,12 +173,13 @@ class Upgrade:
         if kept.is_there:
             deployment.put_back(lifecycle, stack, kept, console)
         given = read_config(stack.config_file.read_text())
-        refuse_stack(Record.read(lifecycle.state.record), given)
+        refuse_unmade(Record.read(lifecycle.state.record))
+        refuse_without_login(security := read_security_of(given))
         deployed = found.deployed
         platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None)
         servers = {role: read_servers(one.cluster.pods(one.selector)) for role, one in platform.servers.items()}
         before = {ROWS: EPOCH_ROWS_MAX, LATENESS: 0}
-        facts = Facts("", read_security_of(given), EXECUTORS, before, lambda _: "", Look(servers=servers))
+        facts = Facts("", security, EXECUTORS, before, lambda _: "", Look(servers=servers))
         changes, left_out = sort_out(chosen, facts, named=named)
         for name, why in {**left_out, **(NOT_PLAYED if not named else {})}.items():
             console.say(f"… left out: {name}. {why}")
@@ -218,7 +221,11 @@ class Upgrade:
         )
 
     def _play(self, directory: RunDirectory, *, subject: Subject) -> None:
-        made = self._deployment(directory)
+        # The reader of the chain keeps whom it believes: it is made where the logins are.
+        with logged_in(self.found.deployed) as endpoints:
+            self._play_on(self._deployment(directory, endpoints), directory, subject)
+
+    def _play_on(self, made: Deployment, directory: RunDirectory, subject: Subject) -> None:
         try:
             made.make_room(self.others)
             target = self.found.target()
@@ -232,11 +239,10 @@ class Upgrade:
         finally:
             made.put_back()
 
-    def _deployment(self, directory: RunDirectory) -> Deployment:
+    def _deployment(self, directory: RunDirectory, endpoints: Endpoints) -> Deployment:
         deployed = self.found.deployed
         name, topic = names(directory.path.name, PREFIX)
-        endpoints, namespace = deployed.endpoints(), deployed.platform.namespaces.pipelines
-        os.environ.update(endpoints.credentials)
+        namespace = deployed.platform.namespaces.pipelines
         return Deployment(
             self.lifecycle,
             prepare(self.console),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +19,18 @@ from infra.cluster.kind import API_PORT
 from infra.cluster.needs import ClusterFacts
 from infra.cluster.record import Record
 from infra.cluster.state import StateDirectory
+from infra.console import Console
 from tests.unit.cluster.fake_engine import FakeDocker
 
 GOOD = ClusterFacts(
-    engine="20.10.24", debootstrap=True, memory_total_bytes=10 * GIB, disk_free_bytes=14 * GIB, disk_at="/d"
+    engine="20.10.24",
+    debootstrap=True,
+    openssl=True,
+    memory_total_bytes=10 * GIB,
+    disk_free_bytes=14 * GIB,
+    disk_at="/d",
 )
-BARE = replace(GOOD, engine=None, debootstrap=False)
+BARE = replace(GOOD, engine=None, debootstrap=False, openssl=False)
 
 
 @pytest.mark.parametrize("facts", [GOOD, BARE, replace(GOOD, refusal="not root")])
@@ -37,6 +44,7 @@ def test_a_machine_that_just_suffices_passes_everything(facts: ClusterFacts) -> 
         (replace(GOOD, trouble="the container engine here is 19.3"), "container engine", "19.3"),
         (replace(GOOD, engine=None, refusal="run as root"), "container engine", "as root"),
         (replace(GOOD, debootstrap=False, refusal="run as root"), "mmdebstrap", "as root"),
+        (replace(GOOD, openssl=False, refusal="run as root"), "OpenSSL", "as root"),
         (replace(GOOD, memory_total_bytes=10 * GIB - 1), "memory of the machine", "larger"),
         (replace(GOOD, disk_free_bytes=14 * GIB - 1), "disk free in /d", "EFFECTIVELY_ONCE_CACHE"),
         (replace(GOOD, ports_taken=(12080,)), "published ports", "ss -tanp"),
@@ -62,6 +70,23 @@ def test_an_engine_that_is_too_old_is_told_not_raised(tmp_path: Path, monkeypatc
     assert facts.trouble == "the container engine here is 19.3"
     assert facts.engine is None
     assert facts.disk_free_bytes > 0
+
+
+def test_openssl_is_installed_where_that_is_allowed_and_asked_for_otherwise(
+    monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
+    installed: list[tuple[str, ...]] = []
+    monkeypatch.setattr(needs, "install_packages", lambda packages, *_: installed.append(packages))
+    needs.ensure_openssl(console)
+    assert installed == [], "it is there"
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(needs, "why_not_here", lambda what: f"{what} is needed, it is not here")
+    with pytest.raises(EngineError, match=r"OpenSSL, which makes the servers' certificates, is needed"):
+        needs.ensure_openssl(console)
+    assert installed == []
+    monkeypatch.setattr(needs, "why_not_here", lambda _: None)
+    needs.ensure_openssl(console)
+    assert installed == [("openssl",)]
 
 
 @contextmanager

@@ -79,11 +79,12 @@ def test_the_first_selection_makes_the_stack_and_keeps_its_settings(stack: Stack
     assert not stack.exists()
     stack.select("laptop")
     assert stack.exists()
-    init, profile, crds = pulumi.calls
+    init, profile, crds, campaigns = pulumi.calls
     assert init.startswith("stack init laptop --secrets-provider passphrase --no-select ")
     assert profile.startswith("config set --stack laptop effectively-once:profile laptop")
     named = f"effectively-once:spark_operator.crds {stack.state.resource_definitions}"
     assert crds.startswith(f"config set --stack laptop --path {named}")
+    assert campaigns.startswith("config set --stack laptop --path effectively-once:security.campaigns true")
     assert stack.config_file.read_text().startswith(SALT)
     assert (stack.state.root / "Pulumi.laptop.yaml").read_text() == stack.config_file.read_text()
 
@@ -97,7 +98,7 @@ def test_another_checkout_gets_the_salt_that_the_state_was_written_with(
     second.select("ci")
     assert second.config_file.read_text().startswith(SALT)
     assert "effectively-once:profile ci" in second.config_file.read_text()
-    assert not [call for call in pulumi.calls[3:] if call.startswith("stack init")]
+    assert not [call for call in pulumi.calls[4:] if call.startswith("stack init")]
 
 
 def test_what_watches_is_set_once_and_read_from_the_settings(stack: Stack, pulumi: FakePulumi) -> None:
@@ -110,6 +111,20 @@ def test_what_watches_is_set_once_and_read_from_the_settings(stack: Stack, pulum
     for other in ("", "text", SALT, f"{SALT}config:\n  effectively-once:profile: laptop\n"):
         stack.config_file.write_text(other)
         assert not stack.is_watched()
+
+
+@pytest.mark.parametrize("said", ["true", "false"])
+def test_whether_campaigns_log_in_stays_as_the_settings_say(stack: Stack, pulumi: FakePulumi, said: str) -> None:
+    stack.select("laptop")
+    text = f"{SALT}config:\n  effectively-once:security:\n    campaigns: {said}\n"
+    stack.config_file.write_text(text)
+    # What it writes is no mapping here: the file stays as the user has it.
+    pulumi.answers("exit 0")
+    before = len(pulumi.calls)
+    stack.select("laptop")
+    assert len(pulumi.calls) > before
+    assert not [call for call in pulumi.calls[before:] if "security.campaigns" in call]
+    assert stack.config_file.read_text() == text
 
 
 def test_settings_of_a_stack_that_is_gone_ask_for_nothing(stack: Stack, pulumi: FakePulumi) -> None:

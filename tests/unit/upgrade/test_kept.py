@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from infra.cluster.record import Record
 from infra.images import wheels
 from tests.harness.upgrade.changes import NoChangeError
-from tests.harness.upgrade.deployment import list_secrets, read_config, without_wheel
+from tests.harness.upgrade.deployment import list_secrets, read_config, read_security_of, without_wheel
 from tests.harness.upgrade.kept import Kept, KeptError
 from tests.harness.upgrade.marker import NAME, make_wheel
-from tests.harness.upgrade.run import refuse_stack
+from tests.harness.upgrade.run import refuse_unmade, refuse_without_login
 
 BEFORE = "encryptionsalt: v1:abc\nconfig:\n  effectively-once:profile: laptop\n"
 
@@ -82,18 +84,27 @@ def test_pipelines_in_a_list_are_refused_with_what_to_do() -> None:
         read_config(BEFORE + "  effectively-once:pipelines:\n    - name: user_counts\n")
 
 
-def test_a_stack_that_no_run_can_change_is_refused() -> None:
+def test_a_machine_without_a_cluster_of_ours_is_refused() -> None:
+    refuse_unmade(Record("ready", "node:1", 1))
     with pytest.raises(NoChangeError, match="run `make up`"):
-        refuse_stack(None, {})
+        refuse_unmade(None)
 
 
-def test_a_stack_with_logins_at_the_broker_is_refused() -> None:
-    from infra.cluster.record import Record  # noqa: PLC0415
-
-    made = Record("ready", "node:1", 1)
-    refuse_stack(made, {"security": {"spark": True}})
-    with pytest.raises(NoChangeError, match=r"security\.kafka false"):
-        refuse_stack(made, {"security": {"kafka": True}})
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ("campaigns: true", False),
+        ("campaigns: false", True),
+        ("rotation: 1", True),
+        ("level: each", False),
+        ("kafka: false", False),
+    ],
+)
+def test_a_broker_that_knows_nobody_who_runs_campaigns_is_refused(settings: str, refused: bool) -> None:
+    """As the stack's file says it, and where it says nothing every server asks for a login."""
+    given = read_config(BEFORE + f"  effectively-once:security:\n    {settings}\n")
+    with pytest.raises(NoChangeError, match=r"security\.campaigns true") if refused else nullcontext():
+        refuse_without_login(read_security_of(given))
 
 
 def test_each_wheel_is_another_one_that_an_image_can_take(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ NAME = "20261128-051500-7"
 
 class World:
     """Notes what is done, and fails where it is told to."""
+
+    deployed = None
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -58,6 +60,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
+    monkeypatch.setattr(run, "logged_in", lambda _: nullcontext())
     monkeypatch.setattr(run, "on_cluster", made.on_cluster)
     monkeypatch.setattr(run, "ClusterActs", lambda *_: made)
     monkeypatch.setattr(Upgrade, "_deployment", lambda *_: made)
