@@ -144,6 +144,7 @@ class KafkaBroker(Server):
             # It gets its name when it is complete: one that was interrupted would be taken for a broker's.
             made = self._kept.with_name(f"{self._kept.name}-made")
             shutil.rmtree(made, ignore_errors=True)
+            made.parent.mkdir(parents=True, exist_ok=True)
             self._format(made, controller_port)
             made.rename(self._kept)
         # The port of the one voter is in its data. It writes that anew when it takes office on another one.
