@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         pytest.fail("held")
 
 
-def test_the_command_is_refused_before_anything_is_built_or_removed(
+def test_the_command_is_refused_before_anything_is_prepared_or_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EFFECTIVELY_ONCE_STATE", str(tmp_path / "state"))
