@@ -38,7 +38,9 @@ def hold(path: Path, pipeline: str, say: Callable[[str], None] = lambda _: None)
             f"{pipeline!r} is no name of a pipeline; settings.json has to give one of letters and digits"
         )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The state directory too is its owner's alone, whichever command makes it.
+        path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(exist_ok=True, mode=0o700)
         file = path.open("a+")
     except OSError as error:
         raise RunHeldError(

@@ -132,6 +132,12 @@ def test_the_lock_is_free_after_an_error(lock: Path) -> None:
         pass
 
 
+def test_the_folders_are_their_owners_alone(tmp_path: Path) -> None:
+    """The state directory has more in it than runs."""
+    with hold(tmp_path / "state" / "run" / "clicks.lock", "clicks"):
+        assert [(tmp_path / "state" / one).stat().st_mode & 0o777 for one in (".", "run")] == [0o700, 0o700]
+
+
 @pytest.mark.parametrize("name", ["../clicks", "..", "", "a/b"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(RunHeldError, match="is no name of a pipeline"), hold(tmp_path / "run" / "lock", name):
