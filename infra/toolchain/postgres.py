@@ -18,7 +18,7 @@ from infra.toolchain.command import ToolchainError
 OVERRIDE = "EFFECTIVELY_ONCE_POSTGRES"
 PACKAGES = ("postgresql-15",)
 OLDEST = 15
-VERSION_S = 30.0  # milliseconds
+VERSION_S = 30.0
 DEBIAN = Path("/usr/lib/postgresql")
 HOW = (
     f"PostgreSQL {OLDEST} or newer is not here: install it (Debian: apt-get install {PACKAGES[0]}), or set {OVERRIDE} "
