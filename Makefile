@@ -41,8 +41,8 @@ evidence: ## what the repository keeps of runs, or of a soak's sum [RUN="runs/a 
 ##@ Your own pipeline
 new-pipeline: ## a folder with a pipeline of your own, and its tests [NAME= AT=folder]
 	@$(CLI) new-pipeline --name "$(NAME)" $(call option,at,AT)
-run: ## it runs here: broker, object store and Spark, until Ctrl-C [AT=folder JOB=module:name]
-	@$(CLI) run $(call option,at,AT) $(call option,job,JOB)
+run: ## it runs here: broker, object store and Spark, until Ctrl-C, then on where it was; FRESH=1 begins anew [AT=folder JOB=module:name FRESH=1]
+	@$(CLI) run $(call option,at,AT) $(call option,job,JOB) $(if $(FRESH),--fresh)
 
 ##@ Prove it on Kubernetes
 up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos|brokers|ha MONITORING=1]

@@ -217,10 +217,17 @@ def new_pipeline_command(
 def run_command(
     at: Annotated[Path | None, typer.Option(help="A folder as `new-pipeline` makes it.")] = None,
     job: Annotated[str | None, typer.Option(help="module or module:name; the settings' when left out.")] = None,
+    *,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Remove what the run before has left, and begin anew.")
+    ] = False,
 ) -> None:
-    """A declared pipeline with broker, object store and Spark here, until Ctrl-C; then exit code 0."""
+    """A declared pipeline with broker, object store and Spark here, until Ctrl-C; the next run goes on where it was."""
+    from infra.cluster.state import state_directory  # noqa: PLC0415
     from infra.embedded.job import Job  # noqa: PLC0415
     from infra.embedded.run import Run  # noqa: PLC0415
+    from infra.embedded.run_lock import hold  # noqa: PLC0415
+    from infra.embedded.run_state import RunState  # noqa: PLC0415
 
     if at is None and job is None:
         raise RefusedError("name the folder of a pipeline (AT=), or a job of the library (JOB=)")
@@ -230,9 +237,12 @@ def run_command(
         return Job.at(at, job, cache) if at else Job.from_library(job or "")
 
     what = read()
-    toolchain = prepare(console)
-    archive = class_archive(toolchain, console)
-    Run.here(what, toolchain, console, archive, read).go()
+    folder = state_directory().runs / what.name
+    with hold(folder.with_name(f"{folder.name}.lock"), what.name, console.say):
+        toolchain = prepare(console)
+        archive = class_archive(toolchain, console)
+        state = RunState(folder)
+        Run.here(what, toolchain, console, state, class_archive=archive, reload=read, fresh=fresh).go()
 
 
 @app.command()

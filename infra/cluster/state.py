@@ -1,4 +1,4 @@
-"""Where this project keeps what must outlive a checkout: kubeconfig, Pulumi's state and its passphrase.
+"""Where this project keeps what must outlive a checkout: kubeconfig, Pulumi's state, its passphrase, data of runs.
 
 Unlike the artefact cache it cannot be built again: who deletes it can no longer update what was deployed with it.
 """
@@ -59,6 +59,11 @@ class StateDirectory:
     def lock(self) -> Path:
         """Held by the one command that changes what is here; names it."""
         return self.root / "lock"
+
+    @property
+    def runs(self) -> Path:
+        """What `make run` keeps, a folder a pipeline, and beside each the lock of who runs it."""
+        return self.root / "run"
 
     @property
     def refusal(self) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -30,10 +31,13 @@ LASTING_JVM_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:-UsePerfData", "-Djava.awt.headles
 SESSION_TIMEOUT_MS = 4000
 
 
-def properties(port: int, controller_port: int, data: Path, link: tuple[int, int] | None = None) -> str:
+def properties(
+    port: int, controller_port: int, data: Path, link: tuple[int, int] | None = None, *, kept: bool = False
+) -> str:
     """Write the broker's `server.properties`; a pure function.
 
     `link` adds a listener on its first port that sends clients to its second, where something stands in between.
+    `kept` is for data that outlive a run.
     """
     listeners = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}"
     lines = {
@@ -59,6 +63,9 @@ def properties(port: int, controller_port: int, data: Path, link: tuple[int, int
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # Time goes on while the run is stopped: by Kafka's default a week later the input that no epoch has read would
+        # be deleted at the next start, before a driver could read it.
+        **({"log.retention.ms": "-1"} if kept else {}),
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
@@ -79,6 +86,7 @@ class KafkaBroker(Server):
         long_lived: bool = False,
         class_archive: Path | None = None,
         dump_to: Path | None = None,
+        kept: Path | None = None,
     ) -> None:
         """`class_path` is a directory of jars; nothing is started yet. `long_lived` is for throughput.
 
@@ -86,6 +94,8 @@ class KafkaBroker(Server):
 
         `link` is the port of something in front of the broker (a test's faulty link): there is a second listener then,
         at `link_port`, which sends its clients to `link`.
+
+        `kept` is a folder for data that outlive it: what is there is gone on with, on whichever ports are free.
         """
         super().__init__(log)
         self._work = work
@@ -95,6 +105,7 @@ class KafkaBroker(Server):
         shared = () if class_archive is None else (f"-XX:SharedArchiveFile={class_archive / CLASSES}",)
         self._flags = (*(LASTING_JVM_FLAGS if long_lived else JVM_FLAGS), *shared)
         self._dump = () if dump_to is None else (f"-XX:ArchiveClassesAtExit={dump_to / CLASSES}",)
+        self._kept = kept
         self._port = 0
         self.link_port = 0
 
@@ -104,14 +115,14 @@ class KafkaBroker(Server):
         return f"{HOST}:{self._port}"
 
     def start(self) -> None:
-        """Format the data directory, start, and return when it answers.
+        """Format the data directory where it is new, start, and return when it answers.
 
         Raises ServerError with the broker's last log lines. A port that somebody took meanwhile is replaced.
         """
         self._start_on(3, self._configure)
 
     def _properties(self, controller_port: int, data: Path, link: tuple[int, int] | None) -> str:
-        return properties(self._port, controller_port, data, link)
+        return properties(self._port, controller_port, data, link, kept=self._kept is not None)
 
     def _login(self) -> dict[str, object]:
         """Where it is looked whether the broker answers, and as whom."""
@@ -126,9 +137,25 @@ class KafkaBroker(Server):
         self._port, self.link_port, controller_port = ports
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._work.mkdir(parents=True, exist_ok=True)
-        data = self._work / f"data-{attempt}"
+        if self._kept is None:
+            self._format(self._work / f"data-{attempt}", controller_port)
+            return
+        if not self._kept.is_dir():
+            # It gets its name when it is complete: one that was interrupted would be taken for a broker's.
+            made = self._kept.with_name(f"{self._kept.name}-made")
+            shutil.rmtree(made, ignore_errors=True)
+            made.parent.mkdir(parents=True, exist_ok=True)
+            self._format(made, controller_port)
+            made.rename(self._kept)
+        # The port of the one voter is in its data. It writes that anew when it takes office on another one.
+        self._write_properties(self._kept, controller_port)
+
+    def _write_properties(self, data: Path, controller_port: int) -> None:
         link = None if self._link is None else (self.link_port, self._link)
         self._config.write_text(self._properties(controller_port, data, link))
+
+    def _format(self, data: Path, controller_port: int) -> None:
+        self._write_properties(data, controller_port)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # A name that begins with a dash would be read as an option.
         cluster = "E" + cluster[1:]

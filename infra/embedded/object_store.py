@@ -1,4 +1,4 @@
-"""A real MinIO server on one directory, with credentials of its own for every start of a run."""
+"""A real MinIO server on one directory, with credentials of its own for every run, or for data that are kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import urllib3
 from minio import Minio
+from minio.error import S3Error
 
 from infra.embedded.ports import HOST
 from infra.embedded.process import Child, wait_for
@@ -27,15 +28,19 @@ class ObjectStore(Server):
     name = "object store"
     authority: Path | None = None
 
-    def __init__(self, work: Path, log: Path, binary: Path, bucket: str = BUCKET) -> None:
-        """Nothing is started yet. The credentials go to the server by its environment and are in no log."""
+    def __init__(
+        self, work: Path, log: Path, binary: Path, bucket: str = BUCKET, keys: tuple[str, str] | None = None
+    ) -> None:
+        """Nothing is started yet. The credentials go to the server by its environment and are in no log.
+
+        `keys` are the access key and the secret key of data that are kept.
+        """
         super().__init__(log)
         self._work = work
         self._binary = binary
         self._port = 0
         self.bucket = bucket
-        self.access_key = secrets.token_hex(8)
-        self.secret_key = secrets.token_hex(20)
+        self.access_key, self.secret_key = keys or (secrets.token_hex(8), secrets.token_hex(20))
 
     @property
     def endpoint(self) -> str:
@@ -51,6 +56,17 @@ class ObjectStore(Server):
         client = self.client()
         if not client.bucket_exists(self.bucket):
             client.make_bucket(self.bucket)
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object of the bucket, None when it is not there. Raises S3Error."""
+        try:
+            answer = self.client().get_object(self.bucket, name)
+        except S3Error as error:
+            if error.code == "NoSuchKey":
+                return None
+            raise
+        with answer:
+            return bytes(answer.data)
 
     def client(self) -> Minio:
         """Make a client with the root credentials."""

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server on one folder, with a user and password of its own for every run.
+"""A real PostgreSQL server on one folder, with a user and password of its own for every run, or for data that are kept.
 
 It does not run as root: as root it is started as another user, `postgres` where there is one, else `nobody`.
 """
@@ -13,7 +13,7 @@ import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psycopg
@@ -38,6 +38,8 @@ SETTINGS = {
     # When a row was committed can be asked for, as on a cluster (charts/postgres).
     "track_commit_timestamp": "on",
 }
+# Data that are kept are gone on with after the machine was off, in order or not.
+LASTING = {"fsync": "on", "full_page_writes": "on"}
 
 
 class PostgresServer(Server):
@@ -45,11 +47,16 @@ class PostgresServer(Server):
 
     Another user may not enter a run's folder, which may lie below root's home. Credentials and port stay the same over
     restarts; the password is in no log. `remove` deletes the data.
+
+    With the `password` of data that are kept they stay in `work`, which as root others have to be able to enter: what
+    is there already is gone on with.
     """
 
     name = "PostgreSQL"
 
-    def __init__(self, work: Path, log: Path, programs: Path, database: str = DATABASE) -> None:
+    def __init__(
+        self, work: Path, log: Path, programs: Path, database: str = DATABASE, *, password: str | None = None
+    ) -> None:
         """`programs` is the folder of initdb and postgres; nothing is started yet."""
         super().__init__(log)
         self._home = work
@@ -58,7 +65,8 @@ class PostgresServer(Server):
         self._as_user: list[str] = []
         self.database = database
         self.user = "effectively_once"
-        self.password = secrets.token_hex(20)
+        self.password = password or secrets.token_hex(20)
+        self._kept = password is not None
 
     @property
     def url(self) -> str:
@@ -73,7 +81,8 @@ class PostgresServer(Server):
         self._make_data()
         self._start_on(1, self._at)
         with self.connect("postgres") as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self.database]).fetchone() is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
 
     def connect(self, database: str | None = None) -> psycopg.Connection:
         """Open a connection as the server's owner; every statement commits by itself."""
@@ -104,28 +113,37 @@ class PostgresServer(Server):
 
     @property
     def _settings(self) -> Mapping[str, str]:
-        return SETTINGS
+        return {**SETTINGS, **LASTING} if self._kept else SETTINGS
 
     @property
     def _data(self) -> Path:
         return self._home / "data"
 
     def _make_data(self) -> None:
+        complete = self._kept and self._data.is_dir()
         if os.geteuid() == 0:
-            self._as_user = _as_user(account := _account())
-            self._home = Path(tempfile.mkdtemp(prefix="effectively-once-postgres-", dir=_shared_temporary_folder()))
+            owner = _owner(self._data) if complete else _account()
+            self._as_user = _as_user(owner)
+            if not self._kept:
+                self._home = make_shared_folder()
+        if complete:
+            return
         self._home.mkdir(parents=True, exist_ok=True)
+        # It gets its name when it is complete: one that was interrupted would be taken for a database.
+        made = self._home / "made"
+        shutil.rmtree(made, ignore_errors=True)
         secret = self._home / "password"
+        secret.unlink(missing_ok=True)
         with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(self.password + "\n")
         if os.geteuid() == 0:
             for path in (self._home, secret):
-                os.chown(path, account.pw_uid, account.pw_gid)
+                os.chown(path, *owner)
         command = [
             *self._as_user,
             str(self._programs / "initdb"),
             "--pgdata",
-            str(self._data),
+            str(made),
             "--username",
             self.user,
             "--pwfile",
@@ -133,8 +151,8 @@ class PostgresServer(Server):
             "--auth=scram-sha-256",
             "--encoding=UTF8",
             "--locale=C.UTF-8",
-            "--no-sync",
             "--no-instructions",
+            *([] if self._kept else ["--no-sync"]),
         ]
         try:
             answer = subprocess.run(
@@ -146,6 +164,7 @@ class PostgresServer(Server):
             secret.unlink()
         if answer.returncode != 0:
             raise ServerError(f"PostgreSQL: making {self._data} failed:\n{answer.stdout}{answer.stderr}".rstrip())
+        made.rename(self._data)
 
     def _launch(self) -> None:
         # The one of a server that was killed; another process may have its number by now.
@@ -165,18 +184,33 @@ class PostgresServer(Server):
         return True
 
 
-def _account() -> pwd.struct_passwd:
+def make_shared_folder(first: Sequence[Path] = ()) -> Path:
+    """Make a folder for it below the first that another user than root may enter, of `first` before all others.
+
+    Raises ServerError.
+    """
+    return Path(tempfile.mkdtemp(prefix="effectively-once-postgres-", dir=_shared_temporary_folder(first)))
+
+
+def _owner(data: Path) -> tuple[int, int]:
+    """Whom the data belong to: only that user may start it on them."""
+    found = data.stat()
+    return found.st_uid, found.st_gid
+
+
+def _account() -> tuple[int, int]:
     for name in ACCOUNTS:
         try:
-            return pwd.getpwnam(name)
+            account = pwd.getpwnam(name)
         except KeyError:
             continue
+        return account.pw_uid, account.pw_gid
     raise ServerError(f"PostgreSQL does not run as root, and none of the users {', '.join(ACCOUNTS)} exists; make one")
 
 
-def _shared_temporary_folder() -> Path:
+def _shared_temporary_folder(first: Sequence[Path]) -> Path:
     """Find the first temporary folder that another user may enter: that of TMPDIR may be root's alone."""
-    folders = (Path(tempfile.gettempdir()).resolve(), *SHARED)
+    folders = (*first, Path(tempfile.gettempdir()).resolve(), *SHARED)
     for folder in folders:
         if folder.is_dir() and all(path.stat().st_mode & stat.S_IXOTH for path in (folder, *folder.parents)):
             return folder
@@ -186,15 +220,15 @@ def _shared_temporary_folder() -> Path:
     )
 
 
-def _as_user(account: pwd.struct_passwd) -> list[str]:
+def _as_user(owner: tuple[int, int]) -> list[str]:
     """Words before a command that run it as that user. The signal at our death has to be asked for anew after that."""
     program = shutil.which("setpriv")
     if program is None:
         raise ServerError("PostgreSQL does not run as root, and setpriv is not here; install util-linux")
     return [
         program,
-        f"--reuid={account.pw_uid}",
-        f"--regid={account.pw_gid}",
+        f"--reuid={owner[0]}",
+        f"--regid={owner[1]}",
         "--clear-groups",
         "--pdeathsig=KILL",
         "--",

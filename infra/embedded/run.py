@@ -1,4 +1,4 @@
-"""`make run`: a declared pipeline, and all that it needs as processes of this machine, until Ctrl-C."""
+"""`make run`: a declared pipeline, and all that it needs as processes of this machine, until Ctrl-C; then on again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from typing import Any
 from infra import templating
 from infra.console import Console
 from infra.embedded.job import Declared, Job, RunError
+from infra.embedded.object_store import ObjectStore
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import Child, wait_for
+from infra.embedded.run_state import RunState
 from infra.embedded.spark import SparkHome
-from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.embedded.stack import EmbeddedStack, Endpoints, Kept
 from infra.embedded.supervised import Supervised
-from infra.toolchain.postgres import HOW, find_postgres
+from infra.toolchain.postgres import HOW, find_postgres, read_version
 from infra.toolchain.prepare import CHECKOUT, Toolchain
+from infra.versions import KAFKA_BROKER, MINIO
 
 TEMPLATES = Path(__file__).parents[1] / "templates" / "run"
 PROGRAMS = ("send", "read", "kill")
@@ -32,9 +35,11 @@ CREATE_S, DRIVER_S, STOP_S, POLL_S = 120.0, 120.0, 30.0, 0.5
 
 @dataclass
 class Run:
-    """One run; whichever way `go` ends, no process is left. Logs stay in `folder`, data do not.
+    """One run; whichever way `go` ends, no process is left. Logs stay in `folder`, data in `state`.
 
     Attributes:
+        state: what the run before has left, and the next goes on with.
+        fresh: begin anew instead.
         reload: reads the job again, for a driver that is started again; None: it stays as it is.
 
     """
@@ -43,8 +48,10 @@ class Run:
     toolchain: Toolchain
     console: Console
     folder: Path
+    state: RunState
     class_archive: Path | None = None
     reload: Callable[[], Job] | None = None
+    fresh: bool = False
 
     @classmethod
     def here(
@@ -52,8 +59,11 @@ class Run:
         job: Job,
         toolchain: Toolchain,
         console: Console,
+        state: RunState,
+        *,
         class_archive: Path | None = None,
         reload: Callable[[], Job] | None = None,
+        fresh: bool = False,
     ) -> Run:
         """In a folder of its own below runs/, which `runs/run-<pipeline>` leads to."""
         link = CHECKOUT / "runs" / f"run-{job.name}"
@@ -61,13 +71,14 @@ class Run:
         folder.mkdir(parents=True)
         link.unlink(missing_ok=True)
         link.symlink_to(folder.name)
-        return cls(job, toolchain, console, folder, class_archive, reload)
+        return cls(job, toolchain, console, folder, state, class_archive, reload, fresh)
 
     def go(self) -> None:
         """Start everything, and return when it was interrupted and has ended.
 
         Raises:
             RunError: the declaration cannot be imported, or asks for what is not here.
+            RunStateError: the data of the run before cannot be gone on with.
             ServerError: a server did not start, or the first driver did not.
 
         """
@@ -75,16 +86,30 @@ class Run:
             self._go()
         except KeyboardInterrupt:
             logs = self.folder / "logs"
-            self.console.say(f"✓ {self.job.name} has ended; logs are kept in {logs}, its data are removed")
+            self.console.say(
+                f"✓ {self.job.name} has ended; logs are kept in {logs}\n"
+                f"  `make run` goes on where it was, with its data in {self.state.folder}; with FRESH=1 it begins anew"
+            )
 
     def _go(self) -> None:
         declared = Declared.of(self.job, self.toolchain)
         with ExitStack() as held:
             environment = self.job.environment(self.toolchain)
-            database = self._database(held, environment) if declared.tables or declared.lake else {}
+            programs = self._find_programs() if declared.tables or declared.lake else None
+            goes_on = self.state.open(self._versions(programs), fresh=self.fresh, say=self.console.say)
+            database = self._database(held, environment, programs) if programs else {}
+            mark = self.state.mark
             stack = held.enter_context(
-                EmbeddedStack(self.folder, self.toolchain, self.console.say, class_archive=self.class_archive)
+                EmbeddedStack(
+                    self.folder,
+                    self.toolchain,
+                    self.console.say,
+                    class_archive=self.class_archive,
+                    kept=Kept(self.state.folder, mark.access_key, mark.secret_key),
+                )
             )
+            if goes_on:
+                self._say_where(stack.object_store)
             place = {**_place(stack.endpoints), **database}
             home = SparkHome(self.toolchain, stack.endpoints, self.folder, self.class_archive)
             events = self.folder / "work" / "events.jsonl"
@@ -136,12 +161,26 @@ class Run:
         environment |= self.job.environment(self.toolchain)
         return Declared.of(self.job, self.toolchain)
 
-    def _database(self, held: ExitStack, environment: dict[str, str]) -> dict[str, str]:
+    def _find_programs(self) -> Path:
         programs = find_postgres()
         if programs is None:
             raise RunError(f"{self.job.name} has tables. {HOW}")
-        server = PostgresServer(self.folder / "work" / "postgres", self.folder / "logs" / "postgres.log", programs)
-        held.callback(server.remove)
+        return programs
+
+    def _versions(self, programs: Path | None) -> dict[str, str]:
+        """Return what writes to the data: servers whose version matters, and the others for whoever looks."""
+        found = {"kafka": KAFKA_BROKER, "object store": MINIO, "library": self.toolchain.wheel.sha256}
+        return found if programs is None else {**found, "postgres": read_version(programs)}
+
+    def _say_where(self, store: ObjectStore) -> None:
+        """Say with which epoch it goes on: the one after the last that is recorded, declared already or not."""
+        body = store.read(f"{self.job.name}/head.json")
+        where = "before its first epoch" if body is None else f"with epoch {json.loads(body)['last_recorded'] + 1}"
+        self.console.say(f"✓ {self.job.name} goes on {where}: {self.state.folder} (FRESH=1 begins anew)")
+
+    def _database(self, held: ExitStack, environment: dict[str, str], programs: Path) -> dict[str, str]:
+        log = self.folder / "logs" / "postgres.log"
+        server = PostgresServer(self.state.find_database(), log, programs, password=self.state.mark.password)
         held.callback(server.stop)
         with self.console.step("PostgreSQL"):
             server.start()
@@ -173,7 +212,7 @@ class Run:
             f"  {short}/read SINK       shows what is published: {', '.join(sinks)}\n"
             f"  {short}/kill            kills an executor\n"
             f"  {short}/logs            logs, {short}/settings.json addresses\n"
-            "  a driver that ends with an error is started again; Ctrl-C ends it, and removes its data"
+            "  a driver that ends with an error is started again; Ctrl-C ends it, and the next run goes on from there"
         )
 
     def _follow(self, driver: Supervised, events: Path) -> None:

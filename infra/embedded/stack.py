@@ -34,6 +34,22 @@ class Endpoints:
         return {**keys, "AWS_SESSION_TOKEN": ""}
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Data that outlive a run.
+
+    Attributes:
+        folder: where they are; what is there is gone on with.
+        access_key: of the object store.
+        secret_key: of the object store.
+
+    """
+
+    folder: Path
+    access_key: str
+    secret_key: str = field(repr=False)
+
+
 class Stack(Protocol):
     """What a run needs around it: processes of this machine here, pods of a cluster elsewhere."""
 
@@ -52,7 +68,7 @@ class Stack(Protocol):
 
 
 class EmbeddedStack:
-    """The stack as processes: data in `<run>/work`, removed at the end unless `keep`; logs in `<run>/logs`.
+    """The stack as processes: data in `<run>/work`, removed at the end unless `keep`, or `kept`; logs in `<run>/logs`.
 
     A context manager; on Ctrl-C or an exception in the block everything is stopped as well.
     """
@@ -68,6 +84,7 @@ class EmbeddedStack:
         kafka_link: int | None = None,
         class_archive: Path | None = None,
         dump_to: Path | None = None,
+        kept: Kept | None = None,
     ) -> None:
         """`say` is given one line per server that is up; `long_lived` is for throughput. Nothing is started yet.
 
@@ -87,8 +104,14 @@ class EmbeddedStack:
             long_lived=long_lived,
             class_archive=class_archive,
             dump_to=dump_to,
+            kept=None if kept is None else kept.folder / "kafka",
         )
-        self.object_store = ObjectStore(self._work / "object_store", logs / "object_store.log", toolchain.minio)
+        self.object_store = ObjectStore(
+            (kept.folder if kept else self._work) / "object_store",
+            logs / "object_store.log",
+            toolchain.minio,
+            keys=None if kept is None else (kept.access_key, kept.secret_key),
+        )
 
     @property
     def endpoints(self) -> Endpoints:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from infra.toolchain.command import ToolchainError
 OVERRIDE = "EFFECTIVELY_ONCE_POSTGRES"
 PACKAGES = ("postgresql-15",)
 OLDEST = 15
+VERSION_S = 30.0
 DEBIAN = Path("/usr/lib/postgresql")
 HOW = (
     f"PostgreSQL {OLDEST} or newer is not here: install it (Debian: apt-get install {PACKAGES[0]}), or set {OVERRIDE} "
@@ -45,6 +47,18 @@ def find_postgres(env: Mapping[str, str] | None = None, debian: Path = DEBIAN) -
         if version >= OLDEST and _complete(debian / str(version) / "bin"):
             return debian / str(version) / "bin"
     return None
+
+
+def read_version(programs: Path) -> str:
+    """Return the version of the programs in a folder. Raises ToolchainError when they do not say it."""
+    command = [str(programs / "postgres"), "--version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=VERSION_S, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"PostgreSQL: {programs}/postgres does not say its version: {error}") from error
+    if (found := re.search(r"\d+(\.\d+)*", said)) is None:
+        raise ToolchainError(f"PostgreSQL: {programs}/postgres --version says {said!r}; reinstall it")
+    return found[0]
 
 
 def ensure_postgres(console: Console, refusal: str | None, install: Install) -> Path:

@@ -100,7 +100,9 @@ def test_what_is_tried_in_memory_holds(reader: Reader) -> None:
 @pytest.fixture
 def running(reader: Reader, tmp_path: Path) -> Iterator[Child]:
     """`make run`, ended and tidied away."""
-    child = Child("make run", reader.make("make run AT=../clicks"), tmp_path / "run.log", cwd=CHECKOUT)
+    # A pipeline of this name may have been run here before, and would be gone on with.
+    alone = {"EFFECTIVELY_ONCE_STATE": str(tmp_path / "state")}
+    child = Child("make run", reader.make("make run AT=../clicks"), tmp_path / "run.log", cwd=CHECKOUT, env=alone)
     try:
         wait_for("the pipeline", RUNS_S, lambda: "clicks runs" in child.log.read_text(), child)
         yield child

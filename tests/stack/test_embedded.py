@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 import urllib3
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from minio import Minio
 from minio.error import S3Error
@@ -22,7 +22,7 @@ from infra.embedded.kafka import KafkaBroker
 from infra.embedded.object_store import REGION
 from infra.embedded.ports import free_ports
 from infra.embedded.process import ServerError, identity
-from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.embedded.stack import EmbeddedStack, Endpoints, Kept
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars
 from infra.toolchain.jdk import find_jdk
@@ -204,6 +204,62 @@ def test_after_sigkill_both_restart_with_their_data_on_their_ports(toolchain: To
         assert stack.endpoints == endpoints
         assert _read_all(endpoints.kafka_bootstrap, "kept", 1) == [b"record"]
         assert _conditional_put(endpoints, "kept", b"object", {"If-None-Match": "*"})[0] == 412
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_data_that_are_kept_are_gone_on_with_on_other_ports(
+    toolchain: Toolchain, tmp_path: Path, killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after SIGKILL, and after a first start that was interrupted while it formatted."""
+    kept = Kept(tmp_path / "kept", "an-access-key", "a-secret-key-of-many-letters")
+    (kept.folder / "kafka-made").mkdir(parents=True)
+    (kept.folder / "kafka-made" / "meta.properties").write_text("half")
+    taken: set[int] = set()
+
+    def other_ports(count: int) -> list[int]:
+        found = [port for port in free_ports(count + len(taken)) if port not in taken][:count]
+        taken.update(found)
+        return found
+
+    monkeypatch.setattr("infra.embedded.server.free_ports", other_ports)
+    with EmbeddedStack(tmp_path / "first", toolchain, kept=kept) as stack:
+        first, before = stack.endpoints, _identities(stack, "kept", create=True)
+        _send(first.kafka_bootstrap, "kept", b"record")
+        assert _conditional_put(first, "kept", b"object", {})[0] == 200
+        assert stack.object_store.read("kept") == b"object"
+        assert stack.object_store.read("not-kept") is None
+        if killed:
+            stack.kafka.kill()
+            stack.object_store.kill()
+    assert not (tmp_path / "first" / "work").exists()
+    with EmbeddedStack(tmp_path / "second", toolchain, kept=kept) as stack:
+        second = stack.endpoints
+        assert second.kafka_bootstrap != first.kafka_bootstrap
+        assert second.s3_endpoint != first.s3_endpoint
+        assert _identities(stack, "kept") == before
+        _send(second.kafka_bootstrap, "kept", b"after", **{"transactional.id": "t"})
+        assert _read_all(second.kafka_bootstrap, "kept", 2) == [b"record", b"after"]
+        _create_topic(second.kafka_bootstrap, "new")
+        assert _conditional_put(second, "kept", b"object", {"If-None-Match": "*"})[0] == 412
+    assert sorted(path.name for path in kept.folder.iterdir()) == ["kafka", "object_store"]
+
+
+def _identities(stack: EmbeddedStack, topic: str, *, create: bool = False) -> tuple[str, str]:
+    """Return the cluster's id and a topic's, which keeps its records for ever."""
+    admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap})
+    if create:
+        _create_topic(stack.kafka.bootstrap, topic)
+    asked = ConfigResource(ResourceType.TOPIC, topic)
+    assert admin.describe_configs([asked])[asked].result(20)["retention.ms"].value == "-1"
+    described = admin.describe_topics(TopicCollection([topic]))[topic].result(20)
+    return admin.describe_cluster().result(20).cluster_id, str(described.topic_id)
+
+
+def test_without_data_that_are_kept_records_expire_as_kafka_has_it(stack: EmbeddedStack) -> None:
+    admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap})
+    _create_topic(stack.kafka.bootstrap, "expires")
+    asked = ConfigResource(ResourceType.TOPIC, "expires")
+    assert admin.describe_configs([asked])[asked].result(20)["retention.ms"].value == "604800000"
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -80,6 +82,43 @@ def test_committed_rows_outlive_a_sigkill(servers: Servers) -> None:
     assert server.url == url
     with server.connect() as connection:
         assert connection.execute("SELECT n FROM of_a_killed_server").fetchall() == [(7,)]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder for data that are kept: as root one that another user may enter."""
+    folder = postgres.make_shared_folder() if os.geteuid() == 0 else tmp_path / "work"
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_data_that_are_kept_are_gone_on_with_by_another_server(programs: Path, kept: Path, tmp_path: Path) -> None:
+    """After an orderly end, and after SIGKILL; what an interrupted first start has left is in nobody's way."""
+    (kept / "made").mkdir(parents=True)
+    (kept / "made" / "PG_VERSION").write_text("half")
+    (kept / "password").write_text("of an interrupted start")
+
+    def make() -> PostgresServer:
+        return PostgresServer(kept, tmp_path / "postgres.log", programs, password="the same")
+
+    first, second, third = make(), make(), make()
+    try:
+        first.start()
+        with first.connect() as connection:
+            connection.execute("CREATE TABLE bought AS SELECT 1 AS n")
+            assert connection.execute("SHOW fsync").fetchone() == ("on",)
+        first.stop()
+        second.start()
+        with second.connect() as connection:
+            connection.execute("INSERT INTO bought VALUES (2)")
+        second.kill()
+        third.start()
+        with third.connect() as connection:
+            assert connection.execute("SELECT n FROM bought ORDER BY n").fetchall() == [(1,), (2,)]
+    finally:
+        for server in (first, second, third):
+            server.stop()
+    assert sorted(path.name for path in kept.iterdir()) == ["data"]
 
 
 def test_it_stops_at_once_with_clients_connected_and_its_data_can_be_removed(programs: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -13,6 +15,8 @@ from infra import cli
 from infra.console import Console
 from infra.embedded.job import Declared, Job, RunError
 from infra.embedded.run import Run
+from infra.embedded.run_state import MARK, RunState
+from infra.embedded.stack import Endpoints, Kept
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT, Toolchain
@@ -37,6 +41,22 @@ def toolchain() -> Toolchain:
 def folder(tmp_path: Path) -> Path:
     new_pipeline("clicks", tmp_path / "own")
     return tmp_path / "own"
+
+
+def kept(root: Path) -> RunState:
+    """Make what a run before has left."""
+    (root / "state").mkdir()
+    state = RunState(root / "state" / "clicks")
+    state.open({}, fresh=False, say=pytest.fail)
+    (state.folder / "kafka").mkdir()
+    return state
+
+
+@pytest.fixture
+def run_again(folder: Path, cache: Cache, toolchain: Toolchain, tmp_path: Path) -> Run:
+    """The second run of a pipeline."""
+    state = RunState(kept(tmp_path).folder)
+    return Run(Job.at(folder, None, cache), toolchain, Console(), tmp_path / "run", state)
 
 
 def changed(folder: Path, **settings: object) -> Path:
@@ -126,9 +146,70 @@ def test_tables_without_postgresql_are_refused_before_anything_is_started(
     monkeypatch.setattr("infra.embedded.run.find_postgres", lambda: None)
     monkeypatch.setattr("infra.embedded.run.EmbeddedStack", lambda *_: pytest.fail("started"))
     monkeypatch.setattr(Declared, "of", lambda *_: Declared(("accepted",), (), ("results",)))
-    run = Run(Job.at(folder, None, cache), toolchain, Console(), tmp_path / "run")
+    state = kept(tmp_path)
+    run = Run(Job.at(folder, None, cache), toolchain, Console(), tmp_path / "run", state, fresh=True)
     with pytest.raises(RunError, match=r"clicks has tables\. PostgreSQL 15 or newer is not here: install it"):
         run.go()
+    assert (state.folder / "kafka").exists(), "a run that cannot begin has removed the data of the one before"
+
+
+def test_a_declaration_that_cannot_be_imported_removes_nothing(
+    folder: Path, cache: Cache, toolchain: Toolchain, tmp_path: Path
+) -> None:
+    state = kept(tmp_path)
+    job = Job.at(folder, "no_such_module", cache)
+    with pytest.raises(RunError, match="no_such_module"):
+        Run(job, toolchain, Console(), tmp_path / "run", state, fresh=True).go()
+    assert (state.folder / "kafka").exists()
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (None, "clicks goes on before its first epoch: "),
+        ({"last_recorded": -1}, "clicks goes on with epoch 0: "),
+        ({"last_recorded": 6}, "clicks goes on with epoch 7: "),
+    ],
+)
+def test_a_run_that_goes_on_says_with_which_epoch_and_where(
+    run_again: Run, head: dict[str, int] | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its servers get the data and keys of the one before."""
+    given = []
+
+    class Stack:
+        def __init__(self, *_: object, kept: Kept, **__: object) -> None:
+            given.append(kept)
+            read = {"clicks/head.json": head and json.dumps(head).encode()}
+            self.object_store = SimpleNamespace(read=read.__getitem__)
+
+        def __enter__(self) -> Stack:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        @property
+        def endpoints(self) -> Endpoints:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("infra.embedded.run.EmbeddedStack", Stack)
+    folder, stream = run_again.state.folder, StringIO()
+    run_again.console = Console(stream=stream)
+    run_again.go()
+    first, *_, last = stream.getvalue().splitlines()
+    assert first == f"✓ {said}{folder} (FRESH=1 begins anew)"
+    assert "`make run` goes on where it was" in last
+    before = json.loads((folder / MARK).read_text())
+    assert given == [Kept(folder, before["access_key"], before["secret_key"])]
+
+
+def test_fresh_is_an_option_of_make() -> None:
+    def planned(*words: str) -> str:
+        command = ["make", "-n", "run", "AT=../clicks", *words]
+        return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+
+    assert planned("FRESH=1").split()[-1] == "--fresh"
+    assert "--fresh" not in planned()
 
 
 def test_one_of_folder_and_job_has_to_be_named(

@@ -10,7 +10,7 @@ import pytest
 from infra.console import Console
 from infra.toolchain import postgres
 from infra.toolchain.command import ToolchainError
-from infra.toolchain.postgres import HOW, OVERRIDE, PACKAGES, ensure_postgres, find_postgres
+from infra.toolchain.postgres import HOW, OVERRIDE, PACKAGES, ensure_postgres, find_postgres, read_version
 
 
 def _programs(folder: Path, *names: str) -> Path:
@@ -39,6 +39,25 @@ def test_a_folder_that_is_named_is_taken_or_refused(tmp_path: Path) -> None:
     (given / "initdb").unlink()
     with pytest.raises(ToolchainError, match=f"{OVERRIDE}=.*lacks initdb or postgres"):
         find_postgres({OVERRIDE: str(given)})
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)", "15.14"), ("postgres (PostgreSQL) 18beta1", "18")],
+)
+def test_its_version_is_what_it_says(tmp_path: Path, says: str, version: str) -> None:
+    program = _programs(tmp_path / "bin", "initdb", "postgres") / "postgres"
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{says}"\n')
+    assert read_version(tmp_path / "bin") == version
+
+
+def test_programs_that_do_not_say_their_version_are_refused(tmp_path: Path) -> None:
+    program = _programs(tmp_path / "bin", "initdb", "postgres") / "postgres"
+    program.write_text("#!/bin/sh\necho broken\n")
+    with pytest.raises(ToolchainError, match=r"--version says 'broken\\n'; reinstall it"):
+        read_version(tmp_path / "bin")
+    with pytest.raises(ToolchainError, match="does not say its version"):
+        read_version(tmp_path)
 
 
 def test_it_is_installed_only_where_nothing_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
