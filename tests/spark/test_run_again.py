@@ -132,7 +132,7 @@ def amounts(records: Sequence[dict[str, Any]]) -> tuple[int, int]:
 
 def test_a_run_goes_on_where_it_was_and_everything_is_published_once(user: User) -> None:
     first = user.run()
-    assert "goes on" not in first.log.read_text()
+    assert "goes on with" not in first.log.read_text()
     user.send(*orders(range(20)))
     user.wait_for(*orders(range(20)))
     refused = user.begin()
