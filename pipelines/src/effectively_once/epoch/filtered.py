@@ -6,8 +6,6 @@ row. A mark that is not declared leaves nothing out: its record is refused.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -54,5 +52,6 @@ def split(whole: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     refused = whole.filter(pc.is_valid(whole["reason"]))
     if MARK not in whole.column_names:
         return refused, {}
-    marks = pc.drop_null(refused[MARK])
-    return refused.filter(pc.is_null(refused[MARK])), dict(sorted(Counter(marks.to_pylist()).items()))
+    counted = pc.value_counts(pc.drop_null(refused[MARK]))
+    marks = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)
+    return refused.filter(pc.is_null(refused[MARK])), dict(sorted(marks))
