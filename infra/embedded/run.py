@@ -230,6 +230,9 @@ class Run:
         if (event["event"], event.get("state")) == ("epoch", "published"):
             names = ("in", "accepted", "duplicate", "late", "malformed")
             counts = ", ".join(f"{event[name]} {name}" for name in names)
+            counts += "".join(
+                f", {number} left out for {reason}" for reason, number in event.get("filtered", {}).items()
+            )
             again = ", repeated" if event["repeat"] else ""
             self.console.say(f"  epoch {event['epoch']}: {counts}, {event['ms']['total']} ms{again}")
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from effectively_once import Pipeline, Trial
 from effectively_once.epoch import rows
+from effectively_once.epoch.filtered import MARK, UNDECLARED
 from effectively_once.state.lateness import Windows
 from effectively_once.testing import trial
 from tests.fuzz.rows import Row, row_of, table_of
@@ -46,6 +47,7 @@ class _PlainRows:
 
     KAFKA = rows.KAFKA
     empty = staticmethod(rows.empty)
+    where = staticmethod(rows.where)
 
     @staticmethod
     def check(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -86,7 +88,20 @@ def _ms(at: datetime | None) -> int | None:
 
 
 @contextmanager
-def plain_trial(pipeline: Pipeline, shards: int) -> Iterator[Trial]:
-    """Yield a trial of a pipeline whose records are those of `row_of`."""
-    with mock.patch.object(trial, "rows", _PlainRows):
+def plain_trial(pipeline: Pipeline, shards: int, mark: Callable[[Row], str | None] = lambda _: None) -> Iterator[Trial]:
+    """Yield a trial of a pipeline whose records are those of `row_of`; `mark` says of each why it is left out."""
+
+    class Marked(_PlainRows):
+        @staticmethod
+        def judge(pipeline: Pipeline, sent: list[Any]) -> list[Row]:
+            judged = _PlainRows.judge(pipeline, sent)
+            for row in judged:
+                why = mark(row)
+                if why in pipeline.filtered:
+                    row |= {MARK: why, "reason": MARK}
+                elif why is not None:
+                    row["reason"] = f"{UNDECLARED} '{why}'"
+            return judged
+
+    with mock.patch.object(trial, "rows", Marked):
         yield Trial(pipeline, _NoSpark(), shards)

@@ -211,7 +211,8 @@ class EpochRecord(_Frozen):
 
     `shown`: what its shards show, by shard, where an operator had it repaired; `left`: the first row that each shard
     left to the next epoch, as it had more than it takes at once; `repairs`: the epoch before, of whose ranges it takes
-    what that one leaves; `reads`, `after`: these ranges, and where it goes on, after a divided one.
+    what that one leaves; `reads`, `after`: these ranges, and where it goes on, after a divided one; `filtered`: how
+    many records the transform left out, by reason, beside what is in `counts`.
     """
 
     epoch: int
@@ -225,6 +226,7 @@ class EpochRecord(_Frozen):
     wheel_digest: str | None = None
     settings_digest: str
     counts: EpochCounts
+    filtered: dict[str, NonNegativeInt] = Field(default_factory=dict)
     max_event_time_ms: int | None
     sinks: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)

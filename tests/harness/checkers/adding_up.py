@@ -1,4 +1,6 @@
-"""Whether what became of the records adds up: in = on time + late + duplicate + malformed. For every job the same.
+"""Whether what became of the records adds up: in = on time + late + duplicate + malformed, for every job the same.
+
+Where a transform leaves records out, they are a fifth part: `filtered`, which counts them by reason.
 
 Nothing is recomputed: it needs what the epochs count, how many records the topic holds, and where there is one the
 dead-letter sink. So it can be asked of jobs that have no reference, and of runs whose reference may be wrong.
@@ -14,6 +16,8 @@ from tests.harness.evidence import EpochRecord
 
 ON_TIME, DUPLICATE, LATE, MALFORMED = "accepted", "duplicate", "late", "malformed"
 PARTS = (ON_TIME, LATE, DUPLICATE, MALFORMED)
+FILTERED = "filtered"
+"""No part of an epoch that has none: it is not told then."""
 Row = Mapping[str, Any]
 
 
@@ -24,7 +28,10 @@ def published_epochs(events: Iterable[Row]) -> list[Row]:
 
 def recorded_epochs(epochs: Iterable[EpochRecord]) -> list[Row]:
     """What a chain records of its epochs, under the same names."""
-    return [{"epoch": record.epoch, **record.counts.model_dump(by_alias=True)} for record in epochs]
+    return [
+        {"epoch": record.epoch, **record.counts.model_dump(by_alias=True), FILTERED: record.filtered}
+        for record in epochs
+    ]
 
 
 def sums(epochs: Iterable[Row]) -> Counter[str]:
@@ -32,14 +39,20 @@ def sums(epochs: Iterable[Row]) -> Counter[str]:
     found: Counter[str] = Counter()
     for row in {row["epoch"]: row for row in epochs}.values():
         found.update({name: row.get(name, 0) for name in ("in", *PARTS)})
+        if left_out := _left_out(row):
+            found[FILTERED] += left_out
     return found
+
+
+def _left_out(row: Row) -> int:
+    return sum(row.get(FILTERED, {}).values())
 
 
 def complaints(epochs: Sequence[Row], held: int, dead: Iterable[Row] | None = None) -> list[str]:
     """Describe every sum that is off.
 
     Args:
-        epochs: `epoch`, `in` and the four parts of each.
+        epochs: `epoch`, `in` and the four parts of each, and `filtered` (reason -> number) of those that have it.
         held: records that the topic holds.
         dead: rows of the dead-letter sink, with `reason` and `source`; None where another oracle compares each of them.
 
@@ -49,9 +62,12 @@ def complaints(epochs: Sequence[Row], held: int, dead: Iterable[Row] | None = No
         lacking = [name for name in ("in", *PARTS) if type(row.get(name)) is not int]
         if lacking:
             return [f"epoch {row.get('epoch')} does not tell its {', '.join(lacking)}"]
-        parts = sum(row[name] for name in PARTS)
+        told = {name: row[name] for name in PARTS}
+        if left_out := _left_out(row):
+            told[FILTERED] = left_out
+        parts = sum(told.values())
         if row["in"] != parts:
-            named = " + ".join(f"{row[name]} {name}" for name in PARTS)
+            named = " + ".join(f"{number} {name}" for name, number in told.items())
             found.append(f"epoch {row['epoch']}: in is {row['in']}, and not {named} = {parts}")
     whole = sums(epochs)
     if whole["in"] != held:

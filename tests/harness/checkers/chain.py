@@ -130,6 +130,8 @@ def numbers(record: EpochRecord, due: EpochNumbers, with_table: bool = False) ->
             ("counts.duplicate", counts.duplicate, due.duplicate),
             ("counts.late", counts.late, due.late),
             ("counts.malformed", counts.malformed, due.malformed),
+            # Its transform leaves nothing out.
+            ("filtered", record.filtered, {}),
         )
         if said != meant
     ]

@@ -31,6 +31,7 @@ class Given:
     Attributes:
         source: its coordinate.
         reason: why it is refused; None where it is not.
+        filtered: why it is left out; None where it is not, and in runs recorded before it was noted.
         row: its columns as JSON has them, `id` and `event_time_ms` among them where the pipeline has these.
         value: the record's value as text, in base64 where it is none.
         encoding: which of the two; None in runs recorded before it was noted.
@@ -41,12 +42,14 @@ class Given:
     row: Mapping[str, Any]
     value: str
     encoding: str | None = None
+    filtered: str | None = None
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
         """Read a line of `observed/given.jsonl`. Raises KeyError, TypeError, ValueError."""
         topic, partition, offset = line["source"]
-        return cls((topic, partition, offset), line["reason"], line["row"], line["value"], line.get("encoding"))
+        place, filtered = (topic, partition, offset), line.get("filtered")
+        return cls(place, line["reason"], line["row"], line["value"], line.get("encoding"), filtered)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,12 @@ class Sink:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a pipeline declares, as far as its outputs depend on it; `left_out`: sink -> why it is not judged."""
+    """What a pipeline declares, as far as its outputs depend on it.
+
+    Attributes:
+        left_out: sink -> why it is not judged.
+        filtered: reasons for which records are published nowhere.
+    """
 
     pipeline: str
     attached: bool
@@ -102,6 +110,7 @@ class Declaration:
     sinks: tuple[Sink, ...]
     aggregates: Mapping[str, Aggregated] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    filtered: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -114,7 +123,8 @@ class Declaration:
             )
             for name, one in document["aggregates"].items()
         }
-        return cls(**{**document, "sinks": sinks, "aggregates": aggregates})
+        filtered = tuple(document.get("filtered", ()))
+        return cls(**{**document, "sinks": sinks, "aggregates": aggregates, "filtered": filtered})
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -138,6 +148,7 @@ class Numbers:
     duplicate: int = 0
     late: int = 0
     malformed: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
     max_event_time_ms: int | None = None
 
 
@@ -221,6 +232,10 @@ class _Replay:
         numbers.in_ += 1
         declared, row = self._declared, one.row
         time: int | None = row.get("event_time_ms") if declared.timed else None
+        if one.reason is None and one.filtered in declared.filtered:
+            # It takes no id, moves no time and is due in no sink: all that is left of it is this number.
+            numbers.filtered[one.filtered] = numbers.filtered.get(one.filtered, 0) + 1
+            return
         if one.reason is not None:
             numbers.malformed += 1
             self._refuse(one, one.reason, record)

@@ -149,6 +149,7 @@ def chain_of(case: DeclaredCase) -> Oracle:
     # One that is declared alone has no numbers; `order` tells of it.
     for record, due in zip(epochs, case.replayed.numbers[: len(epochs)], strict=True):
         names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
+        names += [("filtered", record.filtered, due.filtered)]
         if case.declaration.timed:
             names += [
                 (name, getattr(record, name), getattr(due, name)) for name in ("watermark_ms", "max_event_time_ms")

@@ -121,11 +121,13 @@ def find_contradicted(chain: Chain, events: Events) -> list[str]:
             if lacking := [name for name in _COUNTS if type(event.get(name)) is not int]:
                 found.append(f"epoch {record.epoch}: published without its number of {', '.join(lacking)}")
                 continue
+            said = {**event, "filtered": event.get("filtered", {})}
+            meant = {name: getattr(record.counts, field) for name, field in _COUNTS.items()}
             found += [
-                f"epoch {record.epoch}: published with {name} {event[name]} by generation {event.get('generation')}, "
-                f"the chain says {getattr(record.counts, field)}"
-                for name, field in _COUNTS.items()
-                if event[name] != getattr(record.counts, field)
+                f"epoch {record.epoch}: published with {name} {said[name]} by generation {event.get('generation')}, "
+                f"the chain says {due}"
+                for name, due in {**meant, "filtered": record.filtered}.items()
+                if said[name] != due
             ]
     found += [
         f"epoch {epoch}: the chain says generation {records[epoch].generation}, the history {sorted(map(str, told))}"

@@ -85,6 +85,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
             "sinks": sinks,
             "aggregates": aggregates,
             "left_out": left_out,
+            "filtered": list(pipeline.filtered),
         },
         "schemas": {**schemas, DEAD_LETTER: OWN_DEAD_LETTERS.model_dump(mode="json")},
         "defaults": pipeline.defaults,
@@ -157,12 +158,14 @@ def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> It
     values = {(one["topic"], one["partition"], one["offset"]): _as_dead_letter(_bytes(one["value"])) for one in source}
     for row in judged.to_pylist():
         place = tuple(row.pop(name) for name in COORDINATES.names)
-        reason = row.pop("reason")
+        reason, left_out = row.pop("reason"), row.pop("filtered") if pipeline.filtered else None
         row.pop("value")
         # As the sinks write it; a row is compared as JSON has it.
         plain = orjson.loads(orjson.dumps(row, default=spell))
         value, encoding = values[place]
-        yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
+        line = {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
+        # What is left out has a word of the library's as its reason, that nothing takes it for accepted.
+        yield line if left_out is None else {**line, "reason": None, "filtered": left_out}
 
 
 def _as_dead_letter(value: bytes | None) -> tuple[str | None, str]:

@@ -13,6 +13,10 @@ from tests.harness.checkers.adding_up import LATE, PARTS, complaints, published_
 Row = dict[str, Any]
 
 
+def with_left_out(row: Row, **left_out: int) -> Row:
+    return {**row, "in": row["in"] + sum(left_out.values()), "filtered": left_out}
+
+
 def epoch(number: int, accepted: int = 0, late: int = 0, duplicate: int = 0, malformed: int = 0) -> Row:
     parts = {"accepted": accepted, "late": late, "duplicate": duplicate, "malformed": malformed}
     return {"event": "epoch", "state": "published", "epoch": number, "in": sum(parts.values()), **parts}
@@ -32,6 +36,15 @@ def test_what_adds_up_is_not_complained_of() -> None:
     assert complaints(EPOCHS, 12, letters(2, 1)) == []
     assert complaints(EPOCHS, 12) == []
     assert sums(EPOCHS) == {"in": 12, "accepted": 8, "late": 2, "duplicate": 1, "malformed": 1}
+
+
+def test_what_a_transform_leaves_out_is_a_part() -> None:
+    epochs = [with_left_out(EPOCHS[0], bot=2, probe=1), EPOCHS[1]]
+    assert complaints(epochs, 15, letters(2, 1)) == []
+    assert sums(epochs) == {"in": 15, "accepted": 8, "late": 2, "duplicate": 1, "malformed": 1, "filtered": 3}
+    epochs[0]["filtered"]["bot"] += 1
+    (line,) = complaints(epochs, 15)
+    assert line == "epoch 0: in is 9, and not 5 accepted + 0 late + 1 duplicate + 0 malformed + 4 filtered = 10"
 
 
 def test_an_epoch_that_is_repeated_counts_once() -> None:

@@ -124,6 +124,24 @@ def test_without_ids_and_times_every_record_is_accepted() -> None:
     assert [one.watermark_ms for one in found.numbers] == [None, None, None, None]
 
 
+def test_what_the_transform_leaves_out_is_counted_and_nothing_else_comes_of_it() -> None:
+    """Its id is not known: the record of this id that comes later is accepted. Its time closes no window."""
+    marked = [replace(record(0, "1", 5 * MINUTE), filtered="bot"), replace(record(2, None, 0), filtered="probe")]
+    records = [marked[0], record(1, "1", 10_000), marked[1], replace(record(3, "2", 0, reason="bad"), filtered="bot")]
+    declared = replace(DECLARED, filtered=("bot", "probe"))
+    found = replay(declared, records, [epoch(0, 0, 2, None), epoch(1, 2, 4, 10_000)])
+    assert [(one.in_, one.accepted, one.malformed, one.filtered) for one in found.numbers] == [
+        (2, 1, 0, {"bot": 1}),
+        (2, 0, 1, {"probe": 1}),
+    ]
+    assert [one.max_event_time_ms for one in found.numbers] == [10_000, None]
+    assert [*found.due["accepted"]] == [("t", 0, 1)]
+    assert [*found.due["dead_letter"]] == [("t", 0, 3)], "what its author refuses is refused, whatever its mark"
+    assert not found.unread
+    undeclared = replay(DECLARED, records[:2], [epoch(0, 0, 2, None)])
+    assert (undeclared.numbers[0].accepted, undeclared.numbers[0].filtered) == (1, {}), "it needs a declaration"
+
+
 @pytest.mark.parametrize(
     ("sink", "row", "known"),
     [

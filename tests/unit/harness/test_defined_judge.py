@@ -199,6 +199,54 @@ def test_a_count_that_is_one_off_does_not_add_up_and_is_not_the_references(run: 
     expect(run, FAIL, "chain", f"epoch 2: counts.{count}")
 
 
+def leave_out(run: Path) -> tuple[int, int]:
+    """Let the transform leave out the last refused record, as if it had been so; return its epoch and its offset."""
+    letter = [row for row in lines_of(run / "observed" / "dead_letter.jsonl") if row["reason"] != "late"][-1]
+    place, number = letter["source"], letter["epoch"]
+
+    def mark(rows: Lines) -> None:
+        (row,) = (row for row in rows if row["source"] == place)
+        row.update(reason=None, filtered="bot")
+
+    def count(chain: Any) -> None:
+        chain["epochs"][number]["counts"]["malformed"] -= 1
+        chain["epochs"][number]["filtered"] = {"bot": 1}
+
+    def tell(events: Lines) -> None:
+        for event in events:
+            if (event["event"], event.get("state"), event.get("epoch")) == ("epoch", "published", number):
+                event.update(malformed=event["malformed"] - 1, filtered={"bot": 1})
+
+    document("declaration", lambda told: told.update(filtered=["bot"]))(run)
+    observed("given", mark)(run)
+    observed("dead_letter", lambda rows: rows.remove(next(row for row in rows if row["source"] == place)))(run)
+    document("chain", count)(run)
+    history(tell)(run)
+    return number, place[2]
+
+
+def test_records_that_are_left_out_are_judged_by_their_number_and_are_due_nowhere(run: Path) -> None:
+    number, _ = leave_out(run)
+    results = judge(run, write=False)
+    judged = [results.oracle(name) for name in ("multiset", "chain", "coverage")]
+    assert {one.verdict for one in judged} == {PASS}, [one.says for one in judged]
+    document("chain", lambda chain: chain["epochs"][number].update(filtered={"probe": 1}))(run)
+    expect(run, FAIL, "chain", f"epoch {number}: filtered is {{'probe': 1}}, the reference says {{'bot': 1}}")
+    expect(run, FAIL, "chain", f"epoch {number}: published with filtered {{'bot': 1}}")
+
+
+def test_a_record_that_is_left_out_and_published_all_the_same_is_a_phantom(run: Path) -> None:
+    _, offset = leave_out(run)
+    observed("accepted", lambda rows: rows.append({**rows[-1], "source": [*rows[-1]["source"][:2], offset]}))(run)
+    expect_run(run, FAIL, "multiset", "1 phantom")
+
+
+def test_a_count_of_what_nobody_left_out_does_not_add_up(run: Path) -> None:
+    document("chain", lambda chain: chain["epochs"][2].update(filtered={"bot": 1}))(run)
+    expect(run, FAIL, "chain", "epoch 2: in is")
+    expect(run, FAIL, "chain", "epoch 2: filtered is {'bot': 1}, the reference says {}")
+
+
 @pytest.mark.parametrize(
     ("alter", "said"),
     [

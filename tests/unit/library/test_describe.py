@@ -53,6 +53,7 @@ ALL = Pipeline(
     ),
     windows=(Windowed("user", {"n": Count(), "most": Max("quote")}, ToTable("most"), totals=ToFiles("totals")),),
     ahead_ms=5000,
+    filtered=("bot", "probe"),
 )
 JOB = Job(ALL, pipeline_settings(database="postgresql://localhost:2/results", shards=3, window_ms=100, lateness_ms=0))
 PLAIN = Job(Pipeline(transform, pa.schema([]), ids="coordinates", rows=(ToKafka("accepted"),)), pipeline_settings())
@@ -77,6 +78,7 @@ def test_the_text_tells_all_that_is_declared() -> None:
         "ids         attached: of records with one id the first is accepted, while its window is open",
         "windows     100 ms each, and 0 ms more for what is late",
         "ahead       a time 5,000 ms after the record's own in Kafka is a dead letter",
+        "filtered    bot, probe: a record of one of them is counted, and published nowhere",
         "recorded    quoted: quote int64",
         "sink        accepted: rows to topic clicks.accepted, key user",
         "sink        brief: rows to topic clicks.brief",

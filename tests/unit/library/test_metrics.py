@@ -24,10 +24,12 @@ def _sample(metrics: Metrics, name: str, **labels: str) -> float | None:
 def test_an_epoch_is_counted_by_outcome_and_step() -> None:
     metrics = Metrics("uc")
     counts = Counts.model_validate({"in": 10, "accepted": 6, "duplicate": 2, "late": 1, "malformed": 1})
-    record = record_of(declaration(4), generation=3).model_copy(update={"counts": counts})
+    left_out = {"bot": 2, "test": 1}
+    record = record_of(declaration(4), generation=3).model_copy(update={"counts": counts, "filtered": left_out})
     metrics.count_epoch(record, MS, repeat=False)
     metrics.count_epoch(record, MS, repeat=True)
-    assert [_sample(metrics, "rows_total", outcome=name) for name in OUTCOMES] == [12, 4, 2, 2]
+    assert [_sample(metrics, "rows_total", outcome=name) for name in OUTCOMES] == [12, 4, 2, 2, 6]
+    assert [_sample(metrics, "filtered_total", reason=name) for name in left_out] == [4, 2]
     assert _sample(metrics, "epochs_total", repeat="true") == 1
     assert _sample(metrics, "step_seconds_total", step="ids") == pytest.approx(0.24)
     assert _sample(metrics, "step_seconds_total", step="total") is None

@@ -56,7 +56,7 @@ def fed() -> Metrics:
     """Return the metrics of a driver that has told everything."""
     metrics = Metrics("uc")
     catalog = {**dict.fromkeys(LOOKUPS, 1), "expired": 1, "live": 1, "bytes": 1}
-    record = record_of(declaration(4)).model_copy(update={"catalog": catalog})
+    record = record_of(declaration(4)).model_copy(update={"catalog": catalog, "filtered": {"bot": 1}})
     metrics.count_epoch(record, {"ids": 1, "total": 1}, {"late": 1}, repeat=False)
     metrics.show_warnings(WARNINGS)
     metrics.show_unread("events", {"0": (1, 1)}, 0)

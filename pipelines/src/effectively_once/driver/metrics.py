@@ -19,7 +19,7 @@ from effectively_once.ledger.epoch_record import EpochRecord
 
 VARIABLE = "EFFECTIVELY_ONCE_METRICS_PORT"
 PREFIX = "effectively_once_"
-OUTCOMES = ("accepted", "duplicate", "late", "malformed")
+OUTCOMES = ("accepted", "duplicate", "late", "malformed", "filtered")
 WARNINGS = ("retention", "retention_bytes", "min_insync")
 """What a start may warn of: see broker_probe.py."""
 LOOKUPS = ("surely_new", "false_positives", "duplicates")
@@ -84,6 +84,9 @@ class Metrics:
         )
         self._letters = self._counter(
             "dead_letters", "Dead letters of published epochs, by the first word of their reason.", "reason"
+        )
+        self._filtered = self._counter(
+            "filtered", "Records of published epochs that the transform left out, by declared reason.", "reason"
         )
         self._words: set[str] = set()
         self._warnings = self._labelled(
@@ -188,13 +191,15 @@ class Metrics:
         self, record: EpochRecord, ms: dict[str, int], letters: Mapping[str, int] = {}, *, repeat: bool
     ) -> None:
         """Count an epoch; `ms` are milliseconds by step, `total` among them, `letters` dead letters by reason."""
-        counts = record.counts.model_dump()
+        counts = {**record.counts.model_dump(), "filtered": sum(record.filtered.values())}
         for outcome in OUTCOMES:
             self._rows.labels(self._pipeline, outcome).inc(counts[outcome])
         self._epochs.labels(self._pipeline, str(repeat).lower()).inc()
         for word, number in limit(letters, self._words).items():
             self._words.add(word)
             self._letters.labels(self._pipeline, word).inc(number)
+        for reason, number in record.filtered.items():
+            self._filtered.labels(self._pipeline, reason).inc(number)
         for step, took in ms.items():
             if step != "total":
                 self._steps.labels(self._pipeline, step).inc(took / 1000)

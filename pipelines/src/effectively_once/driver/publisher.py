@@ -92,6 +92,8 @@ class Publisher:
         self.chain.live.add(record)
         self.metrics.count_epoch(record, ms, outcome.letters, repeat=repeat)
         line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
+        if record.filtered:
+            line["filtered"] = record.filtered
         if self.epoch_job.plan is not None:
             # Before Spark commits the batch: it would not repeat the epoch, and nobody else can (R7).
             self.chain.record()

@@ -176,5 +176,5 @@ def _before(rows: pa.RecordBatch, place: Place) -> pa.Array:
 
 
 def _table(step: ShardStep, batches: list[pa.RecordBatch]) -> pa.Table:
-    schema = batches[0].schema if batches else of_shards(step.task.pipeline.input)
+    schema = batches[0].schema if batches else of_shards(step.task.pipeline.judged)
     return step.in_source_order(pa.Table.from_batches(batches, schema))

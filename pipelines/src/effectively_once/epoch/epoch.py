@@ -23,6 +23,7 @@ from effectively_once import long_texts
 from effectively_once.epoch import (
     between,
     division,
+    filtered,
     kept_records,
     kept_rows,
     letter_reasons,
@@ -103,8 +104,8 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         tried = _add_recorded(step, _new(whole, known))
         refused = refusals.settle(step, tried)
         whole = refusals.mark(whole, refused)
-    dead = whole.filter(pc.is_valid(whole["reason"]))
-    timely, counters = whole.num_rows - dead.num_rows, {}
+    dead, left_out = filtered.split(whole)
+    timely, counters = whole.num_rows - dead.num_rows - sum(left_out.values()), {}
     accepted = _new(whole, known)
     if known is not None:
         counters = known.summary()
@@ -119,6 +120,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         "late": late,
         "malformed": dead.num_rows - late,
         "duplicate": timely - accepted.num_rows,
+        "filtered": left_out,
         "letters": letter_reasons.count_records(dead["reason"]),
         "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType, TimestampType
 
-from effectively_once.epoch import attached, chance, whole_input
+from effectively_once.epoch import attached, chance, filtered, whole_input
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
 from effectively_once.epoch.plan import each, plan_of
 from effectively_once.epoch.publishable import YEARS_US, limits
@@ -79,8 +79,8 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
         raise SettingsError(
             f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}",
             where(pipeline.transform),
-            "Let it give one row for each record, whatever others come with it; one that is not to be published gets a "
-            "reason.",
+            "Let it give one row for each record, whatever others come with it. One that is to be left out gets a "
+            "declared reason in the column filtered (Pipeline(filtered=...)), one that is wrong a reason.",
         )
     # Spark repeats the batch of a stateful query by itself, at the time that the batch has.
     chance.refuse(frame, "the transform", where(pipeline.transform), clocks=pipeline.stateful is None)
@@ -88,7 +88,11 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     found = {field.name: field.dataType for field in given}
     names = [field.name.lower() for field in given]
     wrong = []
-    for column in [*pipeline.input, *REFUSED, *(SENT if pipeline.ahead_ms is not None else ())]:
+    theirs = {column.name.lower() for column in pipeline.columns}
+    if not pipeline.filtered and filtered.MARK in {*names} - theirs:
+        # Taken for nothing, it would publish what is to be left out.
+        wrong.append("filtered is there, and Pipeline(filtered=...) declares no reason")
+    for column in [*pipeline.judged, *REFUSED, *(SENT if pipeline.ahead_ms is not None else ())]:
         if column.name not in found:
             wrong.append(f"{column.name} is missing")
         elif names.count(column.name.lower()) > 1:
@@ -135,12 +139,14 @@ def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
     """Transform Kafka rows and give each that cannot be accepted its reason; only whether it is late is left open.
 
     Returns:
-        `pipeline.input`, reason (null: nothing is wrong with it), value.
+        `pipeline.judged`, reason (null: it may be accepted), value.
 
     """
     given = _attach(pipeline, _in_ms(pipeline.transform(frame)), frame)
     # A reason may quote what is no text.
     reason = f.make_valid_utf8("reason")
+    if pipeline.filtered:
+        reason = filtered.reason(pipeline, reason)
     for name in pipeline.required:
         wrong = f.col(name).isNull()
         if name == "id":
@@ -156,7 +162,10 @@ def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
         reason = f.coalesce(reason, f.when(ahead, "ahead"))
     names = [*COORDINATES.names, *(name for name in pipeline.input.names if name not in COORDINATES.names)]
-    rows = given.select(*names, reason.alias("reason"), "value")
+    marks = [filtered.mark(pipeline).alias(filtered.MARK)] if pipeline.filtered else []
+    rows = given.select(*names, *marks, reason.alias("reason"), "value")
+    if pipeline.filtered:
+        rows = filtered.strip(rows)
     if pipeline.ids == "attached":
         # The chain's deltas, and dead letters, hold text.
         text = isinstance(rows.schema["id"].dataType, StringType)
@@ -292,7 +301,7 @@ def shard_of(key: str, shards: int) -> str:
 
 def empty(pipeline: Pipeline) -> pa.Table:
     """Return the rows of a shard that has none."""
-    return of_shards(pipeline.input).empty_table()
+    return of_shards(pipeline.judged).empty_table()
 
 
 def where(function: Callable[..., Any]) -> str:

@@ -142,10 +142,12 @@ class Summary:
         decided = [note for _, note in self._notes if "accepted" in note]
         times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
         known: Counter[str] = Counter()
+        left_out: Counter[str] = Counter()
         shown: Times = {}
         excess = (note["excess_ms"] for _, note in self._notes if note.get("excess_ms") is not None)
         for note in decided:
             known.update(note["catalog"])
+            left_out.update(note.get("filtered", {}))
             shown = latest(shown, note.get("shown_ms", {}))
         left = {shard: note["left"] for shard, note in self._notes if "left" in note}
         came = {shard: Rows(**note["input"]) for shard, note in self._notes if "input" in note}
@@ -156,6 +158,7 @@ class Summary:
             **declaration.model_dump(exclude={"came"}),
             generation=generation,
             counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
+            filtered=dict(sorted(left_out.items())),
             max_event_time_ms=max(times, default=None),
             sinks=sinks,
             deltas=self._gather("deltas", Delta),

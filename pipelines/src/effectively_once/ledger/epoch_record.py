@@ -14,7 +14,7 @@ from effectively_once.ledger.rows import Rows
 
 
 class Counts(Record):
-    """Rows of an epoch; `in` = accepted + duplicate + late + malformed."""
+    """Rows of an epoch; `in` = accepted + duplicate + late + malformed, and what its record has as `filtered`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -40,12 +40,13 @@ class EpochRecord(Declaration):
             there is a clock.
         left: the first row of each shard that it did not take, as its input was too large: the next epoch takes the
             rest. Empty of nearly all epochs.
+        filtered: records that the transform left out, by reason. Empty where it left out none.
         excess_ms: before this time a shard held more than it may for those who are behind: the next epoch does not wait
             for them. None of nearly all epochs.
 
     """
 
-    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left", "excess_ms"}
+    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left", "filtered", "excess_ms"}
 
     generation: int
     counts: Counts
@@ -58,6 +59,7 @@ class EpochRecord(Declaration):
     before: str | None = None
     shown_ms: Times = Field(default_factory=dict)
     left: dict[str, Place] = Field(default_factory=dict)
+    filtered: dict[str, int] = Field(default_factory=dict)
     excess_ms: int | None = None
 
     @property

@@ -8,6 +8,8 @@ COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("of
 ATTACHED = pa.schema([("id", pa.string())])
 TIME = pa.schema([("event_time_ms", pa.int64())])
 REFUSED = pa.schema([("reason", pa.string()), ("value", pa.binary())])
+FILTERED = pa.schema([("filtered", pa.string())])
+"""Of a pipeline that declares why records are left out: the reason of each that is, null of every other."""
 SENT = pa.schema([("timestamp", pa.timestamp("us", "UTC"))])
 DEAD_LETTER = "dead_letter"
 REFUSED_BY_TABLE = "refused_by_table"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from effectively_once.pipeline.columns import ATTACHED, COORDINATES, TIME
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, FILTERED, TIME
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.sinks import AnySink
 from effectively_once.pipeline.stateful import Stateful
@@ -34,6 +34,7 @@ class Definition:
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     ahead_ms: int | None = None
     deterministic_udfs: tuple[str, ...] = ()
+    filtered: tuple[str, ...] = ()
 
     @property
     def timed(self) -> bool:
@@ -46,6 +47,11 @@ class Definition:
         ids = ATTACHED if self.ids == "attached" else ()
         times = TIME if self.timed else ()
         return pa.schema([*COORDINATES, *ids, *times, *self.columns])
+
+    @property
+    def judged(self) -> pa.Schema:
+        """Columns of a row on its way to its shard, beside what a refused one has."""
+        return pa.schema([*self.input, *(FILTERED if self.filtered else ())])
 
     @property
     def row_schema(self) -> pa.Schema:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, REFUSED, TIME
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, FILTERED, REFUSED, TIME
 from effectively_once.pipeline.definition import Definition
 from effectively_once.pipeline.sinks import AnySink, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
@@ -28,6 +28,8 @@ LEAST_BYTES, MOST_BYTES = 65_536, 100_000_000
 """Of messages: what numbers and names of columns take beside texts, and what a producer sends."""
 TEXT_BYTES = 1_024
 """Of a message, for each text that results show of records: some two hundred characters, however they are escaped."""
+MOST_FILTERED = 40
+"""Reasons to leave records out: each is in the record of every epoch that has one, and is a series of a metric."""
 _KEPT_FOR_US = {DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"}
 
 
@@ -37,6 +39,7 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
     columns = [*pipeline.columns, *added]
     yield from _wrong_settings(pipeline)
     yield from _wrong_names([column.name for column in columns])
+    yield from _wrong_filtered(pipeline.filtered, [column.name for column in columns])
     yield from (
         f"column {column.name!r} is of type {column.type}; possible are {TYPES}"
         for column in columns
@@ -96,6 +99,19 @@ def _wrong_names(names: list[str]) -> Iterator[str]:
             yield f"column {name!r} is the library's own"
         if known.count(name.lower()) > 1:
             yield f"column {name!r} is there twice"
+
+
+def _wrong_filtered(reasons: tuple[str, ...], columns: list[str]) -> Iterator[str]:
+    """What is wrong with the reasons for which records are left out; whoever declares none may use the column."""
+    for reason in reasons:
+        if not _NAME.fullmatch(reason):
+            yield f"filtered has {reason!r:.80}: a reason is small letters, digits and _, at most 41"
+    yield from (f"filtered has {reason!r} twice" for reason in _twice(reasons))
+    if len(reasons) > MOST_FILTERED:
+        yield f"filtered has {len(reasons)} reasons, at most {MOST_FILTERED} are possible"
+    for name in columns:
+        if reasons and name.lower() in FILTERED.names:
+            yield f"column {name!r} is the library's own where filtered is declared"
 
 
 def _twice(names: Iterable[str]) -> list[str]:

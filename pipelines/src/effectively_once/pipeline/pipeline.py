@@ -52,6 +52,10 @@ class Pipeline(Definition):
             one wrong clock does not close the windows of all. None: as far as it likes.
         deterministic_udfs: names of functions in Python that the transform uses and that answer the same in every
             repeat. A start warns of others: Spark cannot tell.
+        filtered: why the transform leaves records out: small words, at most 40. It then gives a column `filtered` too:
+            null, or one of these, and such a record is counted by its reason and published nowhere. Its id stays
+            unknown and its time moves nothing. A record with a `reason` is refused all the same, and one with another
+            word goes to the dead letters (`undeclared_filter`).
         semantics: `at_least_once` leaves transactions and marks of the Kafka sinks out.
 
     Window, lateness and semantics are defaults: the settings of a deployment may say otherwise.
@@ -77,6 +81,7 @@ class Pipeline(Definition):
             lateness_ms=WHOLE,
             ahead_ms=none_or(WHOLE),
             deterministic_udfs=several(TEXT),
+            filtered=several(TEXT),
         )
         for wrong in mistakes(self):
             raise SettingsError(wrong, "declaration of the pipeline", "Correct it.")

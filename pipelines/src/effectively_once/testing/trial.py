@@ -35,6 +35,7 @@ from effectively_once.state import own, windows
 from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.folder_store import FolderStore
+from effectively_once.testing import left_out
 from effectively_once.testing.kafka_record import KafkaRecord, Value, encode
 
 Outputs = dict[str, list[dict[str, Any]]]
@@ -81,6 +82,7 @@ class Trial:
         self._last: EpochRecord | None = None
         self._sent: list[tuple[Any, ...]] = []
         self._offset = 0
+        self._left_out: list[dict[str, Any]] = []
         self._memory: dict[tuple[str, int, int], tuple[Rows, Any]] = {}
 
     @property
@@ -96,6 +98,11 @@ class Trial:
         """Record of the last epoch: its counts, its watermark."""
         assert self._last is not None, "no epoch was run yet"  # noqa: S101 - a test's mistake
         return self._last
+
+    @property
+    def filtered(self) -> list[dict[str, Any]]:
+        """Records that the last epoch left out, in order of offset: reason, value, encoding and source of each."""
+        return self._left_out
 
     def epoch(self, values: Sequence[Value | KafkaRecord]) -> Outputs:
         """Run the next epoch on values of Kafka records (dictionaries are sent as JSON); return what it publishes.
@@ -140,7 +147,7 @@ class Trial:
         """
         pinned = {name: getattr(self.last, name) for name in Declaration.model_fields}
         record, outputs = self._run(Declaration(**pinned))
-        for name in ("counts", "max_event_time_ms", "deltas"):
+        for name in ("counts", "filtered", "max_event_time_ms", "deltas"):
             if getattr(record, name) != getattr(self.last, name):
                 raise _otherwise(record.epoch, f"comes to other {name}", "record of the epoch")
         return outputs
@@ -151,6 +158,8 @@ class Trial:
         frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
         timely = rows.timely(pipeline, rows.judge(pipeline, frame), self._windows, declaration.watermark_ms)
         whole = self._one_a_record(_cast(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
+        left_out.refuse_undeclared(whole, rows.where(pipeline.transform))
+        self._left_out = [*left_out.show(whole, {record[4]: record[1] for record in self._sent})]
         told = [
             pa.Table.from_batches(
                 epoch.deduplicate(self._step(task, "dedup", shard), _shard(whole, shard)), between.columns(pipeline)
@@ -183,7 +192,8 @@ class Trial:
             raise SettingsError(
                 f"the transform gives {whole.num_rows} rows for {len(sent)} records",
                 "transform",
-                "Let it give one row for each; those that are not to be published get a reason.",
+                "Let it give one row for each. One that is to be left out gets a declared reason in the column "
+                "filtered (Pipeline(filtered=...)), one that is wrong a reason.",
             )
         return whole
 

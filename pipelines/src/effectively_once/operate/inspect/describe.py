@@ -39,6 +39,8 @@ def lines(found: Description) -> Iterator[str]:
         yield f"windows     {found.window_ms:,} ms each, and {found.lateness_ms:,} ms more for what is late"
     if found.ahead_ms is not None:
         yield f"ahead       a time {found.ahead_ms:,} ms after the record's own in Kafka is a dead letter"
+    if found.filtered:
+        yield f"filtered    {', '.join(found.filtered)}: a record of one of them is counted, and published nowhere"
     for step, adds in found.recorded.items():
         yield f"recorded    {step}: {_list_columns(adds)}"
     for sink in found.sinks:

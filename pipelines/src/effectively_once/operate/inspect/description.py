@@ -69,6 +69,7 @@ class Description:
     Attributes:
         columns: of an accepted row, as sinks see it.
         required: those of which none may be null: a record without one is a dead letter.
+        filtered: reasons for which the transform leaves records out.
         recorded: what the recorded step adds, by its name.
         digest: of what state depends on (`bound`); every declaration pins it as `settings_digest`.
 
@@ -86,6 +87,7 @@ class Description:
     window_ms: int
     lateness_ms: int
     ahead_ms: int | None
+    filtered: tuple[str, ...]
     recorded: Mapping[str, Columns]
     sinks: tuple[SinkFacts, ...]
     state: tuple[StateFacts, ...]
@@ -112,6 +114,7 @@ class Description:
             window_ms=settings.window_ms,
             lateness_ms=settings.lateness_ms,
             ahead_ms=declared.ahead_ms,
+            filtered=declared.filtered,
             recorded={step.name: _types(step.adds)} if step else {},
             sinks=tuple(_sinks(job)),
             state=tuple(_state(job)),
