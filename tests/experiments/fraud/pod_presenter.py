@@ -7,11 +7,14 @@ from typing import Any
 
 import orjson
 
+from effectively_once.kafka_client import CERTIFICATES as CA
+from effectively_once.sinks.database import AUTHORITIES, SSL_MODE
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.rendering import Object
 from tests.harness.adapters.service_pod import PORT, ServicePod, pod
 
 MODULE = "effectively_once_jobs.fraud.presenter"
+AUTHORITY = "/var/run/effectively-once/result-store"
 
 
 @dataclass
@@ -25,6 +28,7 @@ class PodPresenter:
         image: of the pipeline, which the presenter is in.
         database: address of the result store, as pods reach it.
         secret: name of the Secret with its credentials.
+        verified: the Secret has the authority of the store's certificate too (`ca.crt`), and no other is believed.
     """
 
     cluster: Cluster
@@ -33,6 +37,7 @@ class PodPresenter:
     image: str
     database: str
     secret: str
+    verified: bool
     service: ServicePod = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +45,9 @@ class PodPresenter:
 
     def start(self) -> None:
         """Start it, and return when it answers what the store holds. Raises ClusterTimeoutError."""
-        made = presenter_pod(self.name, self.service.labels, self.image, self.database, self.secret)
+        made = presenter_pod(
+            self.name, self.service.labels, self.image, self.database, self.secret, verified=self.verified
+        )
         self.service.start([made], lambda: self.ask("nobody")[0] == 404)
 
     def ask(self, id_: str) -> tuple[int, Any]:
@@ -53,16 +60,23 @@ class PodPresenter:
         self.service.stop()
 
 
-def presenter_pod(name: str, labels: dict[str, str], image: str, database: str, secret: str) -> Object:
+def presenter_pod(
+    name: str, labels: dict[str, str], image: str, database: str, secret: str, *, verified: bool
+) -> Object:
     """The pod: it may read the result store, and nothing else."""
     words = {"host": "0.0.0.0", "port": PORT, "database": database}  # noqa: S104
+    tls = {SSL_MODE: "verify-full", AUTHORITIES: f"{AUTHORITY}/{CA}"} if verified else {}
+    mounts = [{"name": "authority", "mountPath": AUTHORITY, "readOnly": True}] if verified else []
+    volume = {"name": "authority", "secret": {"secretName": secret, "items": [{"key": CA, "path": CA}]}}
     return pod(
         name,
         labels,
         {
             "image": image,
             "args": ["-m", MODULE, *(word for option, value in words.items() for word in (f"--{option}", str(value)))],
-            "env": [{"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
+            "env": [{"name": one, "value": value} for one, value in {"PYTHONDONTWRITEBYTECODE": "1", **tls}.items()],
             "envFrom": [{"secretRef": {"name": secret}}],
+            "volumeMounts": mounts,
         },
+        [volume] if verified else [],
     )

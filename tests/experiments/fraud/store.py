@@ -41,7 +41,8 @@ def presenter_on(stack: Stack, directory: RunDirectory) -> Presenting:
 
     assert isinstance(stack, ClusterStack), "there are two kinds of stacks"
     pods, name, image = stack.cluster, f"{stack.run}-presenter", str(stack.target.values["image"])
-    return PodPresenter(pods, name, stack.run, image, stack.database.inside, secret_name(stack.run))
+    verified = stack.database.authority is not None
+    return PodPresenter(pods, name, stack.run, image, stack.database.inside, secret_name(stack.run), verified)
 
 
 def fall_of(stack: Stack, down_s: float) -> Callable[[Healing], Fault]:

@@ -28,13 +28,17 @@ class World(Served):
 
 def presenting(folder: Path) -> tuple[World, PodPresenter]:
     world = World(folder, "r-7-presenter")
-    return world, PodPresenter(cast("Cluster", world), "r-7-presenter", "r-7", "image:1", NOWHERE, "r-7-result-store")
+    return world, PodPresenter(
+        cast("Cluster", world), "r-7-presenter", "r-7", "image:1", NOWHERE, "r-7-result-store", False
+    )
 
 
 def test_it_says_that_its_store_is_away_and_what_is_no_id(tmp_path: Path) -> None:
     world, presenter = presenting(tmp_path)
     service = presenter.service
-    made = presenter_pod(presenter.name, service.labels, presenter.image, presenter.database, presenter.secret)
+    made = presenter_pod(
+        presenter.name, service.labels, presenter.image, presenter.database, presenter.secret, verified=False
+    )
     try:
         service.start([made], lambda: presenter.ask("t1")[0] == 503)
         assert presenter.ask("t1")[1]["error"] == "store_down"
@@ -66,10 +70,23 @@ def test_one_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 def test_the_pod_knows_the_credentials_by_their_secret_alone() -> None:
-    pod = presenter_pod("p", {"x": "y"}, "image:1", NOWHERE, "secret")
+    pod = presenter_pod("p", {"x": "y"}, "image:1", NOWHERE, "secret", verified=False)
     (container,) = pod["spec"]["containers"]
     assert container["envFrom"] == [{"secretRef": {"name": "secret"}}]
     assert "PGPASSWORD" not in str(pod)
     assert (pod["metadata"]["labels"], container["image"]) == ({"x": "y"}, "image:1")
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert not pod["spec"]["automountServiceAccountToken"]
+
+
+def test_it_believes_the_authority_of_a_secured_store_alone() -> None:
+    pod = presenter_pod("p", {"x": "y"}, "image:1", NOWHERE, "secret", verified=True)
+    (container,), (volume,) = pod["spec"]["containers"], pod["spec"]["volumes"]
+    told = {one["name"]: one["value"] for one in container["env"]}
+    assert told["PGSSLMODE"] == "verify-full"
+    (mounted,) = container["volumeMounts"]
+    assert (mounted["name"], told["PGSSLROOTCERT"]) == (volume["name"], f"{mounted['mountPath']}/ca.crt")
+    # The login is in the same Secret, and in no file.
+    assert volume["secret"] == {"secretName": "secret", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    plain = presenter_pod("p", {"x": "y"}, "image:1", NOWHERE, "secret", verified=False)
+    assert (plain["spec"]["volumes"], "PGSSLMODE" in str(plain)) == ([], False)
