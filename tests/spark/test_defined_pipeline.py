@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -67,7 +68,12 @@ def struck(folder: Path, events: Path, toolchain: Toolchain, faults: str) -> Res
     own = Definition.at(folder, None, Cache(cache_root()), toolchain)
     subject = rows_of(events, "key", "event_time_ms", strikes, own.settings)
     database = find_postgres() if own.has_tables else None
-    return EmbeddedRun(folder.parent, toolchain, strikes, SEED, subject, Console(), own, database=database).run(faults)
+    run = EmbeddedRun(folder.parent, toolchain, strikes, SEED, subject, Console(), own, database=database)
+    before = dict(os.environ)
+    results = run.run(faults)
+    # Logins of its servers: the next test has others.
+    assert dict(os.environ) == before
+    return results
 
 
 def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchain: Toolchain) -> None:

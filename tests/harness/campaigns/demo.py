@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from infra.console import Console
 from infra.embedded.spark import SparkHome
@@ -98,6 +99,7 @@ class Demo:
                 kafka_link=cuts.broker_port,
                 class_archive=self.class_archive,
             ) as servers,
+            patch.dict(os.environ),
         ):
             os.environ.update(servers.endpoints.credentials)
             tools, bootstrap = self.toolchain, servers.endpoints.kafka_bootstrap

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.console import Console
@@ -110,6 +111,7 @@ class EmbeddedRun:
 
     def _play(self, directory: RunDirectory, planned: Sequence[PlannedFault]) -> None:
         """Run the part that needs servers, and write its evidence."""
+        # Tests play it in the process of others, whose object store has other credentials.
         with (
             History(directory.history_path) as history,
             cut_links(self.strikes) as cuts,
@@ -122,6 +124,7 @@ class EmbeddedRun:
             ) as servers,
             linked(servers) as link,
             result_store(directory, self.database) as database,
+            patch.dict(os.environ),
         ):
             hold = Hold(directory.path / "work" / "points")
             os.environ.update(hold.env)
