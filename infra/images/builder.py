@@ -48,8 +48,8 @@ class Builder:
 
     def list_images(self) -> list[Image]:
         """Return every image that a deployment needs with what it is made of, parents first."""
-        needed = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
-        return [*needed, catalogue.monitoring(self.cache, self.arch)] if self.monitoring else needed
+        needed = [*catalogue.images(self.cache, self.console, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
+        return [*needed, catalogue.monitoring(self.cache, self.console, self.arch)] if self.monitoring else needed
 
     def query_packages(self, tag: str, *options: str) -> str:
         """Return what `dpkg-query --show` says in an image that is there."""
@@ -60,13 +60,14 @@ class Builder:
         """Build the node image with what it brings; its reference."""
         base = catalogue.base(self.arch)
         self._ensure(base)
-        parts = catalogue.control_plane(self.cache, self.arch)
+        parts = catalogue.control_plane(self.cache, self.console, self.arch)
         for part in parts:
             self._ensure(part)
         names = [self._tags[one.name] for one in (base, *parts)]
         key = digest({"images": " ".join(self._contents[one.name] for one in (base, *parts))})
-        saved = self.cache.get("node-images", key, lambda folder: self.save(names, folder / "images.tar"))
-        node = catalogue.node(self.cache, self.arch, saved / "images.tar", self._tags["base"])
+        with self.console.step("archive of what the node image brings"):
+            saved = self.cache.get("node-images", key, lambda folder: self.save(names, folder / "images.tar"))
+        node = catalogue.node(self.cache, self.console, self.arch, saved / "images.tar", self._tags["base"])
         self._ensure(node)
         return self._tags["node"]
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra import templating
+from infra.console import Console
 from infra.images import packages, rootfs, wheels
 from infra.settings.images import JOB_IMAGE
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.jars import resolve_jars
 from infra.toolchain.prepare import CHECKOUT, Toolchain
+from infra.toolchain.programs import provide
 from infra.versions import COREDNS, ETCD, KUBERNETES, LOCAL_PATH_PROVISIONER, PAUSE, SPARK
 
 FOLDER = CHECKOUT / "images"
@@ -64,14 +66,15 @@ def base(arch: str) -> Image:
     return Image("base", facts={"rootfs": rootfs.key(arch)})
 
 
-def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
+def images(cache: Cache, console: Console, toolchain: Toolchain, arch: str) -> list[Image]:
     """Every image that a deployment needs, parents first. Tools that are not in the cache are built."""
 
     def build(tool: go_tools.GoTool, name: str) -> dict[str, Path | bytes]:
-        return {name: go_tools.build(cache, tool, arch) / name}
+        return {name: provide(cache, console, tool, arch) / name}
 
-    python = packages.install(cache, arch)
-    s3a = resolve_jars(cache, "s3a")
+    with console.step("packages and jars of the images"):
+        python = packages.install(cache, arch)
+        s3a = resolve_jars(cache, "s3a")
     classes = hashlib.sha256(toolchain.jvm_jar.read_bytes()).hexdigest()
     return [
         base(arch),
@@ -101,13 +104,13 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
     ]
 
 
-def monitoring(cache: Cache, arch: str) -> Image:
+def monitoring(cache: Cache, console: Console, arch: str) -> Image:
     """What watches, where that is wanted: its parent is the first of those above. Its tools are built."""
     tools = {"prometheus": go_tools.PROMETHEUS_TOOL, "alertmanager": go_tools.ALERTMANAGER_TOOL}
     return Image(
         MONITORING,
         "base",
-        {name: go_tools.build(cache, tool, arch) / name for name, tool in tools.items()},
+        {name: provide(cache, console, tool, arch) / name for name, tool in tools.items()},
         {name: go_tools.key(tool, arch) for name, tool in tools.items()},
     )
 
@@ -136,11 +139,11 @@ def is_published(name: str) -> bool:
     return name in PUBLISHED or name.startswith(JOB_IMAGE)
 
 
-def control_plane(cache: Cache, arch: str) -> list[Image]:
+def control_plane(cache: Cache, console: Console, arch: str) -> list[Image]:
     """Images that kubeadm and kind's storage ask for by name, on the machine's own node image."""
 
     def program(tool: go_tools.GoTool, name: str, version: str) -> Image:
-        path = go_tools.build(cache, tool, arch) / name
+        path = provide(cache, console, tool, arch) / name
         return Image(
             name,
             None,
@@ -151,7 +154,7 @@ def control_plane(cache: Cache, arch: str) -> list[Image]:
         )
 
     kubernetes = f"v{KUBERNETES}"
-    proxy = go_tools.build(cache, go_tools.KUBERNETES_TOOL, arch) / "kube-proxy"
+    proxy = provide(cache, console, go_tools.KUBERNETES_TOOL, arch) / "kube-proxy"
     return [
         *(
             program(go_tools.KUBERNETES_TOOL, name, kubernetes)
@@ -171,9 +174,9 @@ def control_plane(cache: Cache, arch: str) -> list[Image]:
     ]
 
 
-def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
+def node(cache: Cache, console: Console, arch: str, preloaded: Path, base: str) -> Image:
     """The node image: kubelet and its tools, and an archive with the images above and the base of all others."""
-    binaries = go_tools.build(cache, go_tools.KUBERNETES_TOOL, arch)
+    binaries = provide(cache, console, go_tools.KUBERNETES_TOOL, arch)
     inputs: dict[str, Path | bytes] = {f"bin/{name}": binaries / name for name in ("kubelet", "kubeadm", "kubectl")}
     inputs |= {
         "kind/version": f"v{KUBERNETES}".encode(),

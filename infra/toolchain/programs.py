@@ -98,12 +98,15 @@ def find_programs(
     return found
 
 
-def provide(cache: Cache, console: Console, tool: GoTool) -> Path:
-    """The directory of a tool's binaries, with progress when it has to be built."""
-    if go_tools.is_built(cache, tool):
-        return go_tools.build(cache, tool)
+def provide(cache: Cache, console: Console, tool: GoTool, arch: str | None = None) -> Path:
+    """The directory of a tool's binaries, with progress when it has to be built; for this machine without `arch`.
+
+    Raises ToolchainError when the build fails.
+    """
+    if go_tools.is_built(cache, tool, arch):
+        return go_tools.build(cache, tool, arch)
     with console.step(f"{tool.name} (Go build)", expected_s=tool.expected_s):
-        return go_tools.build(cache, tool)
+        return go_tools.build(cache, tool, arch)
 
 
 def build_all(cache: Cache, console: Console) -> None:

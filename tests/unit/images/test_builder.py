@@ -203,7 +203,7 @@ def test_the_node_brings_the_base_and_the_control_plane_saved_once(
     monkeypatch.setattr(catalogue, "images", lambda *_: pytest.fail("a node needs nothing that a deployment does"))
     given: list[tuple[Path, str]] = []
 
-    def node(_cache: Cache, _arch: str, preloaded: Path, base: str) -> Image:
+    def node(_cache: Cache, _console: Console, _arch: str, preloaded: Path, base: str) -> Image:
         given.append((preloaded, base))
         return Image("node", "base", facts={"preloaded": preloaded.parent.name})
 

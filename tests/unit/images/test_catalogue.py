@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import tomllib
@@ -14,12 +15,15 @@ import pytest
 import yaml
 
 from infra import versions
+from infra.console import Console
 from infra.images import catalogue, packages, rootfs, wheels
 from infra.images.catalogue import LOCAL, PUBLISHED, Image
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
 from tests.unit.images.fake_wheel import wheel
+
+CONSOLE = Console(stream=io.StringIO())
 
 
 def _toolchain(root: Path, *, wheel: str = "w1", classes: bytes = b"c1", jars: str = "jars-1") -> Toolchain:
@@ -68,17 +72,17 @@ def cache(tmp_path: Path) -> Cache:
 
 @pytest.fixture
 def deployed(cache: Cache, tmp_path: Path) -> list[Image]:
-    return catalogue.images(cache, _toolchain(tmp_path / "t"), "amd64")
+    return catalogue.images(cache, CONSOLE, _toolchain(tmp_path / "t"), "amd64")
 
 
 @pytest.fixture
 def every(deployed: list[Image], cache: Cache, tmp_path: Path) -> list[Image]:
     (tmp_path / "node-images-1").mkdir()
     (tmp_path / "node-images-1" / "images.tar").touch()
-    node = catalogue.node(cache, "amd64", tmp_path / "node-images-1" / "images.tar", "base:1")
+    node = catalogue.node(cache, CONSOLE, "amd64", tmp_path / "node-images-1" / "images.tar", "base:1")
     wheels.keep(cache, wheel(tmp_path))
-    watch = catalogue.monitoring(cache, "amd64")
-    return [*deployed, watch, *catalogue.jobs(cache), *catalogue.control_plane(cache, "amd64"), node]
+    watch = catalogue.monitoring(cache, CONSOLE, "amd64")
+    return [*deployed, watch, *catalogue.jobs(cache), *catalogue.control_plane(cache, CONSOLE, "amd64"), node]
 
 
 def _dockerfile(image: Image) -> str:
@@ -180,7 +184,7 @@ def test_another_artefact_changes_what_holds_it_and_leaves_the_rest(
     artefacts: dict[str, str], changed: set[str], cache: Cache, deployed: list[Image], tmp_path: Path
 ) -> None:
     toolchain = _toolchain(tmp_path / "t", **artefacts)  # type: ignore[arg-type]
-    assert _changed(deployed, catalogue.images(cache, toolchain, "amd64")) == changed
+    assert _changed(deployed, catalogue.images(cache, CONSOLE, toolchain, "amd64")) == changed
 
 
 def test_a_users_image_is_the_spark_image_with_a_wheel_and_depends_on_both(
@@ -201,7 +205,7 @@ def test_a_users_image_is_the_spark_image_with_a_wheel_and_depends_on_both(
 
 
 def test_new_java_classes_reach_drivers_and_executors(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:
-    changed = _changed(deployed, catalogue.images(cache, _toolchain(tmp_path / "t", classes=b"c2"), "amd64"))
+    changed = _changed(deployed, catalogue.images(cache, CONSOLE, _toolchain(tmp_path / "t", classes=b"c2"), "amd64"))
     assert "spark" in changed
     assert not changed & {"base", "java", "deps", "kafka", "minio", "postgres"}
 
@@ -215,7 +219,7 @@ def test_another_base_changes_every_image(
     if what != "architecture":
         monkeypatch.setattr(rootfs, *(("DEBIAN", "trixie") if what == "Debian" else ("DAY", tmp_path / "day")))
     arch = "arm64" if what == "architecture" else "amd64"
-    other = catalogue.images(cache, _toolchain(tmp_path / "t"), arch)
+    other = catalogue.images(cache, CONSOLE, _toolchain(tmp_path / "t"), arch)
     assert _changed(deployed, other) == {image.name for image in deployed}
 
 
@@ -272,7 +276,7 @@ def test_what_comes_from_the_cache_is_told_apart_by_a_fact(every: list[Image]) -
 
 
 def test_the_control_plane_has_the_names_that_kubeadm_asks_for(cache: Cache) -> None:
-    tags = {image.name: image.tag for image in catalogue.control_plane(cache, "amd64")}
+    tags = {image.name: image.tag for image in catalogue.control_plane(cache, CONSOLE, "amd64")}
     of_kubernetes = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
     kubernetes = dict.fromkeys(of_kubernetes, f"v{versions.KUBERNETES}")
     others = {"etcd": versions.ETCD, "coredns": f"v{versions.COREDNS}", "pause": versions.PAUSE}
@@ -306,3 +310,15 @@ def test_the_node_refers_to_images_that_it_brings(every: list[Image]) -> None:
 def test_a_template_with_a_value_that_is_not_given_is_refused() -> None:
     with pytest.raises(Exception, match="'pause' is undefined"):
         catalogue._render("node/etc/containerd/config.toml")
+
+
+def test_what_has_to_be_built_is_announced(cache: Cache, tmp_path: Path) -> None:
+    """Kubernetes takes ten minutes: who waits is told for what."""
+    said = io.StringIO()
+    catalogue.control_plane(cache, Console(stream=said), "amd64")
+    for name in ("kubernetes", "etcd", "coredns", "pause", "local-path-provisioner"):
+        assert f"{name} (Go build)" in said.getvalue()
+    said = io.StringIO()
+    catalogue.images(cache, Console(stream=said), _toolchain(tmp_path / "t"), "amd64")
+    for name in ("minio (Go build)", "spark-operator (Go build)", "packages and jars of the images"):
+        assert name in said.getvalue()

@@ -143,7 +143,7 @@ def test_a_deployment_to_a_cluster_that_is_there_builds_no_cluster(
 def test_kubectl_of_a_node_that_was_built_is_taken(
     builds: list[str], quiet: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(go_tools, "is_built", lambda _, tool: tool.name == "kubernetes")
+    monkeypatch.setattr(go_tools, "is_built", lambda _cache, tool, *_: tool.name == "kubernetes")
     found = programs.find_programs(Cache(tmp_path / "cache"), quiet, str(tmp_path), {"kubectl"})
     assert builds == ["kubernetes"]
     assert found == {"kubectl": tmp_path / "built" / "kubernetes" / "kubectl"}
