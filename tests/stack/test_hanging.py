@@ -22,6 +22,8 @@ from tests.stack.kafka_rows import assert_visible, names_of, rows_of, visible
 pytestmark = pytest.mark.stack
 
 SHARD = 1
+TIMEOUT_S = 600
+"""Longer than all of them take to be left open: after it Kafka aborts them, and none hangs."""
 
 
 class KilledError(Exception):
@@ -37,7 +39,14 @@ def _kill_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row]) -
 
 
 def _kill_before_its_mark(shard: ShardAddress) -> None:
-    producer = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id})
+    timeout_ms = TIMEOUT_S * 1000
+    producer = Producer(
+        {
+            "bootstrap.servers": shard.bootstrap,
+            "transactional.id": shard.transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+        }
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     for topic, key, value in shard.records(rows_of(1)):
@@ -61,7 +70,13 @@ def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddres
         "own-without-mark",
         "own-half",
     ):
-        shard = ShardAddress(stack.endpoints.kafka_bootstrap, f"hanging-{name}", "accepted", SHARD)
+        shard = ShardAddress(
+            stack.endpoints.kafka_bootstrap,
+            f"hanging-{name}",
+            "accepted",
+            SHARD,
+            transaction_timeout_s=TIMEOUT_S,
+        )
         topic(shard.topic, 2)
         topic(shard.progress, 2, cleanup_policy="compact")
         ShardSink(shard).publish(0, 1, rows_of(0))
