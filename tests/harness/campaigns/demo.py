@@ -99,9 +99,8 @@ class Demo:
                 kafka_link=cuts.broker_port,
                 class_archive=self.class_archive,
             ) as servers,
-            patch.dict(os.environ),
+            patch.dict(os.environ, servers.endpoints.credentials),
         ):
-            os.environ.update(servers.endpoints.credentials)
             tools, bootstrap = self.toolchain, servers.endpoints.kafka_bootstrap
             stack = ProcessStack(
                 tools, servers.endpoints, None, self.class_archive, directory.path, self.console.say, PATIENCE

@@ -124,11 +124,10 @@ class EmbeddedRun:
             ) as servers,
             linked(servers) as link,
             result_store(directory, self.database) as database,
-            patch.dict(os.environ),
+            patch.dict(os.environ, servers.endpoints.credentials),
         ):
             hold = Hold(directory.path / "work" / "points")
             os.environ.update(hold.env)
-            os.environ.update(servers.endpoints.credentials)
             tools, bootstrap = self.toolchain, servers.endpoints.kafka_bootstrap
             stack = ProcessStack(
                 tools, servers.endpoints, database, self.class_archive, directory.path, self.console.say

@@ -165,8 +165,7 @@ def embedded(
     # One test plays an experiment in the process of others, whose object store has other credentials.
     with (
         EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as servers,
-        patch.dict(os.environ),
+        patch.dict(os.environ, servers.endpoints.credentials),
+        result_store(RunDirectory(path), programs if needs is not None else None) as server,
     ):
-        os.environ.update(servers.endpoints.credentials)
-        with result_store(RunDirectory(path), programs if needs is not None else None) as server:
-            yield ProcessStack(toolchain, servers.endpoints, server, archive, path, console.say, patience)
+        yield ProcessStack(toolchain, servers.endpoints, server, archive, path, console.say, patience)
