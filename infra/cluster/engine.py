@@ -148,6 +148,24 @@ def why_not_here(missing: str = "Docker", env: Mapping[str, str] | None = None) 
     return why_not_install(os.environ if env is None else env, root=root, apt=apt, missing=missing)
 
 
+def ensure_program(program: str, what: str, console: Console, missing: str | None = None) -> None:
+    """Install a program from the Debian package of its name where it is missing and packages may be installed.
+
+    Args:
+        program: its name.
+        what: what it is for, for the line that says so.
+        console: gets that line.
+        missing: how a refusal names it, if not by its name.
+
+    Raises EngineError when they may not, ToolchainError when apt fails.
+    """
+    if shutil.which(program) is not None:
+        return
+    if refusal := why_not_here(missing or program):
+        raise EngineError(refusal)
+    install_packages((program,), what, console)
+
+
 def install_packages(packages: Sequence[str], what: str, console: Console) -> None:
     """Install Debian packages, said before it is done.
 

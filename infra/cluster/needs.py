@@ -13,7 +13,7 @@ import psutil
 from infra.certificates import PROGRAM
 from infra.check import GIB, Check, amount, free_bytes
 from infra.cluster import engine as engines
-from infra.cluster.engine import OLDEST, Engine, EngineError, install_packages, why_not_here
+from infra.cluster.engine import OLDEST, Engine, EngineError, why_not_here
 from infra.cluster.kind import API_PORT, PORTS
 from infra.cluster.state import StateDirectory, engine_data
 from infra.console import Console
@@ -66,19 +66,12 @@ def checks(facts: ClusterFacts) -> list[Check]:
             facts.trouble is None and (facts.engine is not None or facts.refusal is None),
             facts.trouble or facts.refusal or "",
         ),
-        Check(
-            "mmdebstrap",
-            "there" if facts.debootstrap else installed,
-            "to build images",
-            facts.debootstrap or facts.refusal is None,
-            facts.refusal or "",
-        ),
-        Check(
-            "OpenSSL",
-            "there" if facts.openssl else installed,
-            "for servers' certificates",
-            facts.openssl or facts.refusal is None,
-            facts.refusal or "",
+        *(
+            Check(name, "there" if there else installed, use, there or facts.refusal is None, facts.refusal or "")
+            for name, there, use in (
+                ("mmdebstrap", facts.debootstrap, "to build images"),
+                ("OpenSSL", facts.openssl, "for servers' certificates"),
+            )
         ),
         amount("memory of the machine", facts.memory_total_bytes, MEMORY_NEEDED_GIB, "use a larger machine"),
         Check("disk for images", here, f">= {DISK_NEEDED_GIB:.0f} GiB", True, "")
@@ -139,11 +132,8 @@ def ensure_openssl(console: Console) -> None:
 
     Raises EngineError when they may not, ToolchainError when apt fails.
     """
-    if shutil.which(PROGRAM) is not None:
-        return
-    if refusal := why_not_here("OpenSSL, which makes the servers' certificates,"):
-        raise EngineError(refusal)
-    install_packages((PROGRAM,), "certificates of servers", console)
+    missing = "OpenSSL, which makes the servers' certificates,"
+    engines.ensure_program(PROGRAM, "certificates of servers", console, missing)
 
 
 def require_room(engine: Engine, state: StateDirectory) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra.cluster.engine import EngineError, install_packages, why_not_here
+from infra.cluster.engine import ensure_program
 from infra.console import Console
 from infra.toolchain import command
 from infra.toolchain.cache import Cache, digest
@@ -41,11 +40,7 @@ def rootfs(cache: Cache, arch: str, console: Console) -> Path:
     """
 
     def build(directory: Path) -> None:
-        if shutil.which("mmdebstrap") is None:
-            refusal = why_not_here("mmdebstrap")
-            if refusal:
-                raise EngineError(refusal)
-            install_packages(("mmdebstrap",), "base of the images", console)
+        ensure_program("mmdebstrap", "base of the images", console)
         options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
         words = ["mmdebstrap", "--variant=minbase", f"--architectures={arch}", f"--include={','.join(PACKAGES)}"]
         command.run(

@@ -76,15 +76,15 @@ def test_openssl_is_installed_where_that_is_allowed_and_asked_for_otherwise(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
     installed: list[tuple[str, ...]] = []
-    monkeypatch.setattr(needs, "install_packages", lambda packages, *_: installed.append(packages))
+    monkeypatch.setattr(engine, "install_packages", lambda packages, *_: installed.append(packages))
     needs.ensure_openssl(console)
     assert installed == [], "it is there"
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr(needs, "why_not_here", lambda what: f"{what} is needed, it is not here")
+    monkeypatch.setattr(engine, "why_not_here", lambda what: f"{what} is needed, it is not here")
     with pytest.raises(EngineError, match=r"OpenSSL, which makes the servers' certificates, is needed"):
         needs.ensure_openssl(console)
     assert installed == []
-    monkeypatch.setattr(needs, "why_not_here", lambda _: None)
+    monkeypatch.setattr(engine, "why_not_here", lambda _: None)
     needs.ensure_openssl(console)
     assert installed == [("openssl",)]
 

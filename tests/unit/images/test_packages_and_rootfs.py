@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.bootstrap import CHECKOUT
+from infra.cluster import engine
 from infra.cluster.engine import EngineError
 from infra.console import Console
 from infra.images import packages, rootfs
@@ -130,6 +131,6 @@ def test_without_mmdebstrap_and_with_installing_refused_it_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("NO_INSTALL", "1")
-    monkeypatch.setattr(rootfs, "install_packages", lambda *_: pytest.fail("installed"))
+    monkeypatch.setattr(engine, "install_packages", lambda *_: pytest.fail("installed"))
     with pytest.raises(EngineError, match="mmdebstrap is needed, it is not here, and NO_INSTALL is set"):
         rootfs.rootfs(Cache(tmp_path / "cache"), "amd64", console)
