@@ -205,7 +205,7 @@ def test_a_run_that_goes_on_says_with_which_epoch_and_where(
 
 def test_fresh_is_an_option_of_make() -> None:
     def planned(*words: str) -> str:
-        command = ["make", "-n", "run", "AT=../clicks", *words]
+        command = ["make", "--no-print-directory", "-n", "run", "AT=../clicks", *words]
         return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
 
     assert planned("FRESH=1").split()[-1] == "--fresh"

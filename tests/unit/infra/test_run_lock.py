@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -71,8 +72,10 @@ def lock(tmp_path: Path) -> Path:
 def holder(lock: Path) -> Iterator[Holder]:
     made = Holder(lock)
     yield made
-    for one in (made.guard, made.held, made.left):
-        one.kill()
+    made.guard.kill()
+    for one in (made.held, made.left):
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
     made.guard.communicate()
 
 
