@@ -58,9 +58,13 @@ class Stopped:
     def _stands(self) -> bool:
         """Whether all of them that are left stand still soon, the first one among them."""
         deadline = time.monotonic() + STANDS_S
-        while time.monotonic() < deadline and not self.gone():
+        while not self.gone():
+            # Asked before it looks: a machine that itself stood still has to look once more.
+            last = time.monotonic() > deadline
             if all(_still(one) for one in self._processes):
                 return True
+            if last:
+                return False
             time.sleep(POLL_S)
         return False
 

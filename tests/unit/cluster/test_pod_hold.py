@@ -53,7 +53,9 @@ class World:
 
     def enter(self, pod: str, _container: str, script: str) -> Shell:
         self.entered.append(pod)
-        return Shell("read -r _ < /dev/null; echo" if self.dumb else script)
+        # Each pod has a disk of its own.
+        own = script.replace(pod_hold.FOLDER, f"{pod_hold.FOLDER}/{pod}")
+        return Shell("read -r _ < /dev/null; echo" if self.dumb else own)
 
     def pods(self, _role: str) -> list[Pod]:
         return list(self.all.values())
@@ -80,7 +82,7 @@ def task(hold: PodHold, tmp_path: Path) -> Iterator[Any]:
 
     def begin() -> subprocess.Popen[str]:
         (name,) = ENVIRONMENT
-        env = {**os.environ, name: str(tmp_path / "points")}
+        env = {**os.environ, name: str(tmp_path / "points" / "exec-b")}
         begun.append(subprocess.Popen([sys.executable, "-c", TASK], env=env, stdout=subprocess.PIPE, text=True))
         return begun[-1]
 
@@ -94,7 +96,7 @@ def test_who_comes_by_is_held_until_it_is_let_go(hold: PodHold, task: Any) -> No
     hold.ask("answered", **WHERE)
     held = task()
     told = hold.held(10)
-    where = {"pod": "exec-a", "pod_uid": "a"}
+    where = {"pod": "exec-b", "pod_uid": "b"}
     assert told == {"point": "answered", "pid": held.pid, "epoch": 3, "shard": 1, "sink": "charge", **where}
     assert held.poll() is None
     hold.release()

@@ -52,6 +52,18 @@ def test_who_has_ended_cannot_be_stopped(world: World) -> None:
     assert world.healing.owed == []
 
 
+def test_who_stands_still_is_seen_though_the_machine_took_all_the_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = psutil.Process(world.child().pid)
+    child.suspend()
+    soon("it stands still", lambda: stopped(child.pid))
+    monkeypatch.setattr("tests.harness.faults.stopped.STANDS_S", -1)
+    one = Stopped("sleeper", [child], world.healing)
+    assert one.stop()[0] == identity(child.pid)
+    world.healing.pay(one.debt)
+
+
 @pytest.fixture
 def served(world: World) -> tuple[Server, psutil.Process]:
     """Return a server, and a process below it."""
