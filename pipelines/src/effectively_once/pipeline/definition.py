@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -41,19 +42,19 @@ class Definition:
         """Whether rows need an event time: state is forgotten by it."""
         return self.ids == "attached" or bool(self.windows) or self.stateful is not None
 
-    @property
+    @cached_property
     def input(self) -> pa.Schema:
         """Columns of an accepted row, as the transform gives them."""
         ids = ATTACHED if self.ids == "attached" else ()
         times = TIME if self.timed else ()
         return pa.schema([*COORDINATES, *ids, *times, *self.columns])
 
-    @property
+    @cached_property
     def judged(self) -> pa.Schema:
         """Columns of a row on its way to its shard, beside what a refused one has."""
         return pa.schema([*self.input, *(FILTERED if self.filtered else ())])
 
-    @property
+    @cached_property
     def row_schema(self) -> pa.Schema:
         """Columns of an accepted row, as sinks see it: those of the recorded step too."""
         return pa.schema([*self.input, *(self.recorded.adds if self.recorded else ())])
