@@ -284,9 +284,10 @@ def test_another_version_lets_the_one_that_declared_an_epoch_finish_it(new_order
     held.ask("transaction_open", sink="orders", shard=0)
     orders.send(mixture(6, 100))
     held.wait(older)
+    # The other shard is not held: it may draw a moment later.
+    wait_for("both draws", ADMIN_S, lambda: len(orders.records_of_the_step()) == 2)
     older.kill()
     drawn = orders.records_of_the_step()
-    assert drawn
     declared = orders.head()
     assert_refused(
         orders, VERSION, "VersionError: epoch 0 was declared by wheel", "this is wheel ffffffffffff", env=newer
