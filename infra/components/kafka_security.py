@@ -56,7 +56,8 @@ def rights(pipeline: Pipeline) -> Iterator[Right]:
     makes = ("CREATE",) if pipeline.create_topic else ()
     yield Right(kind="topic", name=pipeline.topic, operations=(*_READS, *makes))
     yield Right(kind="topic", name=f"{pipeline.topic}{STATEMENTS}", operations=(*_READS, *makes))
-    yield Right(kind="topic", name=own, prefixed=True, operations=(*_READS, "WRITE", "CREATE"))
+    # To alter a topic is to give it partitions for more shards.
+    yield Right(kind="topic", name=own, prefixed=True, operations=(*_READS, "WRITE", "CREATE", "ALTER"))
     yield Right(kind="transactional_id", name=own, prefixed=True, operations=("WRITE", "DESCRIBE"))
     # Groups of the library keep nothing: readers are told what they read.
     for name in (own, "effectively-once.", "spark-kafka-"):

@@ -110,7 +110,7 @@ class Pipeline(Section):
         create_topic: make the topic, with `partitions` and `replication` copies.
         replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
         bucket: of chain, deltas, checkpoints and file sinks.
-        shards: fixed for the life of the pipeline.
+        shards: may change, but not of a job with state of Spark's own.
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
         standby: a second driver, with executors of its own, waits to take over within seconds.

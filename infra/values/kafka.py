@@ -32,7 +32,7 @@ class Right(Part):
     kind: Literal["topic", "group", "transactional_id", "cluster"]
     name: Annotated[str, Field(min_length=1)]
     prefixed: bool = False
-    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALL"], ...]
+    operations: tuple[Literal["READ", "WRITE", "CREATE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALL"], ...]
 
 
 class Security(Part):

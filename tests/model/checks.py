@@ -75,9 +75,14 @@ def incomplete(world: World, expected: tuple[str, ...]) -> str | None:
     return None if rows == sorted(expected) else f"after recovery the sinks hold {rows}"
 
 
-def mark_outside(world: World) -> str | None:
-    """Name a mark that lies outside of last recorded and declared epoch: the next start would be refused (R10)."""
+def mark_outside(world: World, *, of_epoch: bool = False) -> str | None:
+    """Name a mark that lies outside of last recorded and declared epoch: the next start would be refused (R10).
+
+    `of_epoch`: of the shards that this epoch has, where pipelines change their number.
+    """
     head = head_of(world)
+    if of_epoch and head is not None and head.shards is not None:
+        world = replace(world, shards=world.shards[: head.shards])
     low = -1 if head is None else head.last_recorded
     high = low if head is None or head.declared is None else head.declared.epoch
     for where, found in _marks(started(world)):

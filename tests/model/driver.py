@@ -126,7 +126,7 @@ class Driver:
                 return replace(at.keeping(None), phase="fenced")
             at = at.keeping(kept if self.pipeline.kept else None)
         at = replace(at, attempt=0, shard=at.shard + 1)
-        if at.shard == len(self.pipeline.to):
+        if at.shard == self._shards(at):
             return replace(at, phase="show")
         return replace(at, phase="aggregate") if at.shard == self.pipeline.first else at
 
@@ -156,7 +156,20 @@ class Driver:
     def _rows(self, at: At) -> tuple[str, ...]:
         if at.shard == self.pipeline.first:
             return tuple(f"{one.upper()}={at.value}" for one in at.partials or ())
-        return tuple(f"{one}={at.value}" for one in at.new if self.pipeline.shard(one) == at.shard)
+        return tuple(f"{one}={at.value}" for one in at.new if self._home(at, one) == at.shard)
+
+    def _shards(self, at: At) -> int:
+        """Return how many of the pipeline's shards an epoch has: all, unless a driver of another kind says so."""
+        return len(self.pipeline.to)
+
+    def _home(self, at: At, one: str) -> int:
+        """Return the shard of an id in an epoch."""
+        return self.pipeline.shard(one)
+
+    def _deltas(self, at: At) -> dict[str, dict[str, Delta]]:
+        """Return what the record says of the decisions."""
+        told = {catalog.KIND: at.delta, **({state.COUNTS: at.counted} if self.pipeline.results else {})}
+        return {kind: {"0": Delta.model_validate_json(text)} for kind, text in told.items()}
 
     def _fenced(self, at: At) -> Phase:
         """The task failed; its next attempt looks at head, and goes on only as its owner's."""
@@ -170,7 +183,6 @@ class Driver:
     def _finish(self, at: At) -> Phase:
         """Merge, and put together the record; a recovered epoch is recorded at once."""
         head, declaration = at.held.head, at.declaration
-        deltas = {catalog.KIND: at.delta, **({state.COUNTS: at.counted} if self.pipeline.results else {})}
         merged = yield from state.merged(self.pipeline, self.rules, at)
         record = EpochRecord(
             **declaration.model_dump(),
@@ -178,7 +190,7 @@ class Driver:
             counts=Counts(),
             max_event_time_ms=max((time for one, time in self.pipeline.input if one in at.new), default=None),
             sinks={},
-            deltas={kind: {"0": Delta.model_validate_json(text)} for kind, text in deltas.items()},
+            deltas=self._deltas(at),
             merged=merged,
             left=dict(at.left),
         )

@@ -31,6 +31,7 @@ def explored(
     before: Operator | None = None,
     excused: Callable[[str], bool] = lambda _: False,
     driver: Callable[..., Driver] = Driver,
+    marks: Callable[[World], str | None] = checks.mark_outside,
 ) -> Explored:
     """Explore a pipeline with up to so many lost answers, failed tasks and inputs that end early in the whole run.
 
@@ -45,6 +46,7 @@ def explored(
         before: one who does so where both drivers died, before the third is started.
         excused: whether a driver may end so, though it owns head.
         driver: makes one.
+        marks: names a mark that the next start would refuse.
 
     """
     a, b, third = (
@@ -60,7 +62,7 @@ def explored(
         expected += tuple(identity.upper() for identity in expected)
 
     def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
-        return checks.wrong(world, rows) or (checks.mark_outside(world) if rules.r10_marks_within else None)
+        return checks.wrong(world, rows) or (marks(world) if rules.r10_marks_within else None)
 
     def ended(world: World, how: str) -> str | None:
         if how == "done":

@@ -153,10 +153,11 @@ class Pipeline:
             }
         )
         found: list[tuple[int, bytes | None, bytes | None]] = []
+        partitions = len(self.admin.list_topics(topic, timeout=ADMIN_S).topics[topic].partitions)
         try:
-            consumer.assign([TopicPartition(topic, shard, OFFSET_BEGINNING) for shard in range(SHARDS)])
+            consumer.assign([TopicPartition(topic, shard, OFFSET_BEGINNING) for shard in range(partitions)])
             ended: set[int | None] = set()
-            while len(ended) < SHARDS:
+            while len(ended) < partitions:
                 message = consumer.poll(ADMIN_S)
                 assert message is not None, f"{topic}: its end was not reached; is a transaction open?"
                 error, partition = message.error(), message.partition()

@@ -25,7 +25,7 @@ from tests.database import postgres
 from tests.spark.attacked import cases
 from tests.spark.held import Held
 from tests.spark.orders import AttackedOrders, Orders, assert_exact
-from tests.spark.pipeline import ADMIN_S, PARTITIONS
+from tests.spark.pipeline import ADMIN_S, PARTITIONS, Outgoing
 from tests.spark.records import good, mixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
@@ -369,6 +369,43 @@ def test_partitions_that_are_added_while_it_is_down_are_read_from_their_start(
     expected = assert_exact(orders)
     assert len(expected.accepted) == 120
     assert next(r.ranges[orders.topic]["4"][0] for r in orders.epochs() if "4" in r.ranges[orders.topic]) == 0
+
+
+@pytest.mark.slow
+def test_the_number_of_shards_changes_whatever_dies_meanwhile(new_orders: Make) -> None:
+    """Ids of before come again after it, and windows that were open close with what all shards counted."""
+    orders, records = new_orders("orders_resharded", epoch_rows_max=100), mixture(9, 900)
+    held = Held(orders.folder / "points")
+    held.folder.mkdir()
+
+    def die(point: str, *sent: Outgoing, **where: object) -> None:
+        held.ask(point, **where)
+        driver = orders.start(env=held.env)
+        orders.send(sent)
+        held.wait(driver)
+        driver.kill()
+        held.release()
+
+    orders.send(records[:200])
+    stop_in_order(orders, orders.start())
+    die("committed", *records[200:300], sink="orders", shard=0)
+    assert_refused(orders, SINK, "has 2 partitions, 3 shards need one each", "`effectively-once create`", shards=3)
+    orders.settings["shards"] = 3
+    orders.create_topics()
+    die("shards_begun")
+    die("transaction_open", *records[300:400], *records[:40], sink="accepted", shard=2)
+    orders.send(records[400:600])
+    stop_in_order(orders, orders.start())
+    orders.settings["shards"] = 1
+    die("declared", *records[600:700], *records[280:420])
+    orders.settings["shards"] = 2
+    orders.create_topics()
+    orders.send([*records[700:], *records[600:640]])
+    stop_in_order(orders, orders.start())
+    expected = assert_exact(orders)
+    assert expected.user_counts, "no window has closed"
+    numbers = [record.shards for record in orders.epochs()]
+    assert [number for at, number in enumerate(numbers) if at == 0 or numbers[at - 1] != number] == [2, 3, 1, 2]
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ LONGEST_S, POLL_S = 120.0, 0.01
 POINTS = {
     "started": "a driver's process; head is untouched",
     "taken_over": "head has this driver's generation",
+    "shards_begun": "what was declared before is recorded, and shards that are new have marks",
     "batch_planned": "Spark has written offsets/n",
     "put": "an object is about to be put; `key`",
     "put_done": "it is there, or refused, and nobody has acted on it; `key`",

@@ -31,7 +31,7 @@ ROWS, LATENESS = "epoch_rows_max", "lateness_ms"
 NOT_PLAYED = {
     "kafka": "the project pins one version of Kafka: there is no second one to go to and back",
     "spark": "the project pins one version of Spark: there is no second one to go to and back",
-    "shards": "`shards` is bound for the life of a pipeline",
+    "shards": "the judge of a run knows one number of shards",
 }
 """Changes that no run makes here, and why."""
 

@@ -93,10 +93,23 @@ def test_making_is_repeated_and_shared_without_harm(servers: Servers, address: T
     assert (mark.epoch, read_mark(replace(address, sink="two"))) == (0, None)
 
 
-def test_another_number_of_shards_and_a_table_that_is_gone_are_refused(servers: Servers, address: TableAddress) -> None:
-    """Neither is silently begun anew."""
-    with pytest.raises(SinkError, match="marks of 2 shards, asked for are 3"):
-        make(address.database, address.pipeline, "counts", COUNTS, 3)
+def test_more_shards_begin_where_the_others_are(servers: Servers, address: TableAddress) -> None:
+    """`make` gives them rows of marks, and `begin` the mark; of one that went on, both leave the mark alone."""
+    sink_of(address).publish(0, 1, counts(("ann", 1)))
+    make(address.database, address.pipeline, "counts", COUNTS, 3)
+    more = replace(address, shard=2)
+    begun = sink_of(more).begin(0, 2)
+    assert begun is not None
+    assert (begun.epoch, begun.rows) == (0, 0)
+    sink_of(more).publish(1, 2, counts(("bob", 1)))
+    after = sink_of(more).begin(0, 3)
+    assert after is not None
+    assert (after.epoch, after.rows) == (1, 1)
+    assert rows_of(servers, address) == [("ann", 1), ("bob", 1)]
+
+
+def test_a_table_that_is_gone_is_refused(servers: Servers, address: TableAddress) -> None:
+    """It is not silently begun anew."""
     sink_of(address).publish(0, 1, counts(("ann", 1)))
     with as_owner(servers) as owner:
         owner.execute(f"DROP TABLE {'.'.join(address.table)}")

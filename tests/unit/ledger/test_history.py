@@ -127,7 +127,7 @@ def test_a_damaged_head_is_refused_in_one_line_and_left_as_it_is(body: bytes) ->
 
 def test_a_head_of_a_newer_format_asks_for_a_newer_version_not_for_a_backup() -> None:
     store = MemoryStore()
-    newer = taken(store).head.model_dump(mode="json") | {"format": FORMAT + 1}
+    newer = taken(store).head.model_dump(mode="json") | {"format": READABLE[-1] + 1}
     for content in (newer, newer | {"invented_later": 1}):
         store.objects[LAYOUT.head] = checksum.seal(content)
         with pytest.raises(ChainError, match=r"head has format \d, this version reads 2 to \d.*Use a newer version"):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
-from effectively_once.sinks.publish import Published, Publishing, SinkAnswer, SinkRequest
+from effectively_once.sinks.publish import SinkAnswer, SinkRequest
+
+T = TypeVar("T")
 
 
-def driven(step: Publishing, answer: Callable[[SinkRequest], SinkAnswer]) -> Published:
-    """Answer one request after the other; return what became of the epoch."""
+def driven(step: Generator[SinkRequest, SinkAnswer, T], answer: Callable[[SinkRequest], SinkAnswer]) -> T:
+    """Answer one request after the other; return what the step comes to."""
     try:
         request = next(step)
         while True:
             request = step.send(answer(request))
     except StopIteration as end:
-        published: Published = end.value
-        return published
+        found: T = end.value
+        return found

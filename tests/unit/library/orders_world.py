@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import Count, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.driver import reshard
 from effectively_once.epoch import between, epoch
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.rows import empty
@@ -48,6 +49,7 @@ from effectively_once.sinks.publish import (
     ReadMark,
     SinkAnswer,
     SinkRequest,
+    begin,
     publish,
 )
 from effectively_once.state import windows
@@ -77,6 +79,11 @@ Record = dict[str, Any]
 Killed = KeyboardInterrupt
 
 
+def home(key: str, shards: int) -> int:
+    """Deal rows to shards by a rule of this world's own."""
+    return zlib.crc32(key.encode()) % shards
+
+
 @dataclass
 class MemorySink:
     """A shard of a sink that publishes by the product's step; it keeps what it shows by epoch.
@@ -102,7 +109,20 @@ class MemorySink:
         self.before(number)
         table = isinstance(rows, pa.Table)
         content = Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows)) if table else describe(rows)
-        step, owner = publish(Mark(number, generation, content.rows, content.digest), None, str(self)), object()
+        step = publish(Mark(number, generation, content.rows, content.digest), None, str(self))
+        return content, driven(step, self._server(number, rows))
+
+    def begin(self, number: int, generation: int) -> Mark:
+        """Begin, as a shard does that the last epoch did not have."""
+        self.before(number)
+        return driven(begin(Mark(number, generation, 0, digest.EMPTY), str(self)), self._server(number, None))
+
+    @property
+    def address(self) -> object:
+        return self
+
+    def _server(self, number: int, rows: Any) -> Callable[[SinkRequest], SinkAnswer]:
+        owner = object()
 
         def answer(request: SinkRequest) -> SinkAnswer:
             match request:
@@ -116,11 +136,13 @@ class MemorySink:
                     self.open(number)
                     return last
                 case Commit(mark) if self.owner is owner:
-                    self.last, self.log[number] = mark, rows
+                    self.last = mark
+                    if rows is not None:
+                        self.log[number] = rows
                     return Committed.YES
             return Committed.FENCED
 
-        return content, driven(step, answer)
+        return answer
 
     def mark(self) -> Mark | None:
         return self.last
@@ -151,7 +173,12 @@ class MemorySink:
 
 
 class World:
-    """One pipeline, and the records of its input."""
+    """One pipeline, and the records of its input.
+
+    Attributes:
+        home: the rule by which rows are dealt to shards. The product knows Spark's, once the number of shards changes.
+
+    """
 
     def __init__(self, records: Sequence[Record], size: int, pipeline: Pipeline = ORDERS, topic: str = TOPIC) -> None:
         self.pipeline, self.records, self.size, self.store = pipeline, list(records), size, ListedStore()
@@ -162,8 +189,9 @@ class World:
             pipeline=name, shards=SHARDS, database="postgresql://h:1/d", **pipeline.defaults
         )
         self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
-        names = (*pipeline.kafka_sinks, *pipeline.tables)
-        self.sinks = {(name, shard): MemorySink((name, shard)) for name in names for shard in range(SHARDS)}
+        self.home = home
+        self.sinks: dict[tuple[str, int], MemorySink] = {}
+        self.reshard(SHARDS)
         self.told: list[str] = []
         self.tried: tuple[str, ...] = ()
         self.bytes_max: int | None = None
@@ -172,9 +200,28 @@ class World:
         """Return another one of the same name in which the same was published; of one only the epochs may go on."""
         other = World(records, self.size, self.pipeline, self.topic)
         other.layout, other.settings, other.store.objects = self.layout, self.settings, dict(self.store.objects)
+        other.home = self.home
+        other.reshard(self.shards)
         for place, sink in self.sinks.items():
             other.sinks[place].log, other.sinks[place].last = dict(sink.log), sink.last
         return other
+
+    @property
+    def shards(self) -> int:
+        """As the settings have it."""
+        return self.settings.shards
+
+    def reshard(self, shards: int) -> None:
+        """Set another number of shards, and make what its sinks need, as `create` does."""
+        self.settings = self.settings.model_copy(update={"shards": shards})
+        for name in (*self.pipeline.kafka_sinks, *self.pipeline.tables):
+            for shard in range(shards):
+                self.sinks.setdefault((name, shard), MemorySink((name, shard)))
+
+    def open_shards(self, numbers: Iterable[int]) -> list[MemorySink]:
+        """Return shards of these numbers of every sink with marks."""
+        wanted = [*numbers]
+        return [sink for (_, shard), sink in self.sinks.items() if shard in wanted]
 
     @property
     def head(self) -> Head:
@@ -234,7 +281,8 @@ class World:
         def accept(head: Head) -> None:
             pinned_version.same_version(head, wheel, self.layout.head)
 
-        held = run(chain.take_over(self.layout, f"driver {next(NUMBERS)}", {}, accept), self.store)
+        settings = {"shards": self.shards}
+        held = run(chain.take_over(self.layout, f"driver {next(NUMBERS)}", settings, accept), self.store)
         return WorldDriver(self, held, wheel)
 
 
@@ -271,6 +319,7 @@ class WorldDriver:
         if self.held.head.declared is not None:
             self.finish(self.held.head.declared)
         self.take_rest()
+        reshard.begin_shards(self.held.head, self.of.shards, self.of.open_shards, lambda: None)
 
     def take_rest(self) -> None:
         """Publish what the last epoch has left, before anything else is declared."""
@@ -294,7 +343,7 @@ class WorldDriver:
             topic_ids=self.of.topic_ids,
             watermark_ms=head.watermark_ms,
             previous_watermark_ms=last.watermark_ms if last else None,
-            shards=SHARDS,
+            shards=self.of.shards,
             wheel_digest=self.wheel,
             settings_digest="c" * 32,
             tried=self.of.tried,
@@ -315,12 +364,12 @@ class WorldDriver:
         told = pa.concat_tables(
             [
                 self._table(epoch.deduplicate(self.step(pinned, "dedup", shard), self._of(whole, shard)))
-                for shard in range(SHARDS)
+                for shard in range(pinned.shards)
             ]
         )
         if not pipeline.windows:
             return told
-        owner = pa.array([zlib.crc32((key or "").encode()) % SHARDS for key in told[windows.KEY].to_pylist()])
+        owner = pa.array([self.of.home(key or "", pinned.shards) for key in told[windows.KEY].to_pylist()])
         return pa.concat_tables(
             [
                 self._table(
@@ -329,14 +378,14 @@ class WorldDriver:
                         self.partials(shard, told.filter(pc.equal(owner, shard))).to_batches(),
                     )
                 )
-                for shard in range(SHARDS)
+                for shard in range(pinned.shards)
             ]
         )
 
     def record(self, pinned: Declaration, told: pa.Table) -> EpochRecord:
         generation, summary = self.held.head.generation, Summary.of(told)
         summary.publish_files(self.of.pipeline, told, pinned, generation, self.of.manifests)
-        record = summary.record(pinned, generation, self.of.pipeline, SHARDS)
+        record = summary.record(pinned, generation, self.of.pipeline, pinned.shards)
         self.held = run(chain.record(self.of.layout, self.held, record), self.of.store)
         self.live.add(record)
         return record
@@ -360,7 +409,7 @@ class WorldDriver:
                     **record,
                     "reason": reason,
                     "value": b"{}" if reason or self.of.tried else None,
-                    "shard": zlib.crc32(key.encode()) % SHARDS,
+                    "shard": self.of.home(key, pinned.shards),
                 }
             )
         return pa.Table.from_pylist(rows, empty(self.of.pipeline).schema)

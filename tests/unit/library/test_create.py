@@ -49,6 +49,12 @@ class MemoryBroker:
         self._unknown_looks -= 1
         return {name: self.known[name] for name in names if name in self.known}
 
+    def widen(self, topics: Sequence[Topic]) -> None:
+        for topic in topics:
+            found = self.known[topic.name]
+            led = frozenset(range(topic.partitions))
+            self.known[topic.name] = replace(found, partitions=topic.partitions, led=led)
+
     def make(self, topics: Sequence[Topic], replication: int) -> None:
         for topic in topics:
             if topic.name not in self._pending:
@@ -135,14 +141,15 @@ def topic_with(partitions: int, *more: Any, **how: Any) -> Found:
     return Found(partitions, frozenset(range(partitions)), *more, **how)
 
 
-ROWS, MARKS = Topic("clicks.accepted", 3, takes=2_000_000), Topic("clicks.accepted.progress", 3, compacted=True)
+ROWS = Topic("clicks.accepted", 3, takes=2_000_000, grows=True)
+MARKS = Topic("clicks.accepted.progress", 3, compacted=True, grows=True)
 
 
 @pytest.mark.parametrize(
     ("topic", "there", "error", "said"),
     [
         (Topic("events", 4, source=True), topic_with(3), SourceError, "3 partitions, asked for are 4"),
-        (ROWS, topic_with(5), SinkError, "5 partitions, asked for are 3"),
+        (Topic("clicks.probe", 1), topic_with(2), SinkError, "2 partitions, asked for are 1"),
         (MARKS, topic_with(3, "delete"), SinkError, "cleanup.policy=delete"),
         (
             MARKS,
@@ -159,11 +166,23 @@ ROWS, MARKS = Topic("clicks.accepted", 3, takes=2_000_000), Topic("clicks.accept
     ],
 )
 def test_another_shape_is_refused(topic: Topic, there: Found, error: type[PipelineError], said: str) -> None:
-    """A topic that exists is never changed."""
+    """A topic that exists is not changed, but for the partitions of more shards."""
     broker = MemoryBroker()
     broker.known[topic.name] = there
     with pytest.raises(error, match=said):
         repeated(lambda: step(broker, [topic], 1))
+    assert broker.made == []
+    assert broker.known == {topic.name: there}
+
+
+@pytest.mark.parametrize(("there", "partitions"), [(2, 3), (3, 3), (5, 5)])
+def test_topics_of_sinks_get_partitions_for_more_shards_and_keep_those_of_former_ones(
+    there: int, partitions: int
+) -> None:
+    broker = MemoryBroker()
+    broker.known = {ROWS.name: topic_with(there, record_bytes=2_000_000), MARKS.name: topic_with(there, "compact")}
+    repeated(lambda: step(broker, [ROWS, MARKS], 1))
+    assert {found.partitions for found in broker.known.values()} == {partitions}
     assert broker.made == []
 
 

@@ -261,7 +261,7 @@ def test_spans_take_the_place_of_whole_entries_or_are_refused(spans: list[tuple[
         assert take_in(named, record) == [(("ids", 1), part) for part in inside]
         covered = [epoch for each in held for epoch in range(each.first, each.epoch + 1)]
         assert covered == sorted(set(covered))
-        assert Named(last, span) in held
+        assert Named(last, span, shards=record.shards) in held
 
 
 def test_the_bound_of_rows_is_one_that_arrow_can_hold() -> None:

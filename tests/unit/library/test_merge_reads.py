@@ -65,7 +65,7 @@ def test_a_span_of_which_no_part_is_read_is_named_itself() -> None:
     span = Span(first=0, last=3, rows=1)
     record = record_of(declaration(4)).model_copy(update={"deltas": {}, "merged": {"ids": {"1": span}}})
     assert take_in(named, record) == []
-    assert named == {("ids", 1): [Named(3, span)]}
+    assert named == {("ids", 1): [Named(3, span, shards=record.shards)]}
 
 
 def test_why_parts_do_not_fit_is_said_up_to_200_characters() -> None:

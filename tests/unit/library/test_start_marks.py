@@ -47,11 +47,13 @@ def head(*, declared: bool) -> Head:
     )
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) -> bool:
-    """Check a start where sinks have these marks, all others that of the last recorded epoch."""
+def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, shards: int = 2, **marks: int) -> bool:
+    """Check a start where sinks have these marks, all others that of the last recorded epoch, which has two shards."""
     of = {"accepted": RECORDED, "dead_letter": RECORDED, "orders": RECORDED, "raw": RECORDED, "lake": RECORDED, **marks}
 
     def mark(address: Any, *_: Any) -> Mark | None:
+        if address.shard > 1:
+            raise SinkError("the shard has no progress mark", "here", "Do.")
         # The other shard is where it should be: one that is not is enough.
         number = of[address.sink] if address.shard == 1 else RECORDED
         return None if number < 0 else Mark(number, 1, 0, "")
@@ -68,7 +70,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
     store = MemoryStore()
     for epoch in range(of["raw"] + 1):
         ManifestSink(store, LAYOUT, "raw").publish_staged(epoch, 1, [])
-    job = Job(PIPELINE, SETTINGS)
+    job = Job(PIPELINE, SETTINGS).of_shards(shards)
     check = Preflight(job, LAYOUT, cast(S3ObjectStore, store), cast(KafkaSource, None))
     try:
         check.marks(head(declared=declared))
@@ -89,6 +91,17 @@ def test_marks_at_the_last_recorded_and_at_the_declared_epoch_are_a_start(monkey
 def test_a_mark_beyond_the_chain_is_refused(sink: str, declared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain was restored to an older time than the sink."""
     assert refused(monkeypatch, declared=declared, **{sink: (DECLARED if declared else RECORDED) + 1})
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("declared", [False, True])
+def test_marks_are_those_of_the_shards_that_the_last_epoch_has(
+    shards: int, declared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings have another number by now: new shards are not asked, and those that go are."""
+    assert not refused(monkeypatch, declared=declared, shards=shards)
+    for sink in ("accepted", "orders"):
+        assert refused(monkeypatch, declared=declared, shards=shards, **{sink: RECORDED - 1})
 
 
 @pytest.mark.parametrize(("sink", "mark"), [("accepted", 3), ("dead_letter", -1), ("orders", 3), ("raw", 3)])
@@ -122,5 +135,5 @@ def test_a_mark_that_seems_to_lag_may_be_behind_a_transaction_that_hangs(monkeyp
     monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
     job = Job(PIPELINE, SETTINGS)
     check = Preflight(job, LAYOUT, cast(S3ObjectStore, MemoryStore()), cast(KafkaSource, None))
-    assert all(mark == recorded for _, mark in check._find_marks(RECORDED))
+    assert all(mark == recorded for _, mark in check._find_marks(RECORDED, 2))
     assert ended == [hidden]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from effectively_once.ledger.rows import Rows
-from effectively_once.operate.backup.backup_manifest import BackupError
-from effectively_once.operate.backup.topic_copies import cut, decode_rows, encode
+from effectively_once.operate.backup.backup_manifest import BackupError, BackupManifest
+from effectively_once.operate.backup.location import BackupLocation
+from effectively_once.operate.backup.topic_copies import TopicCopies, cut, decode_rows, encode
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import MARK_KEY, ShardSink, describe
 from effectively_once.sinks.kafka_rows import Placed
 from effectively_once.sinks.kafka_shard import Row
+from tests.unit.library.listed_store import ListedStore
+from tests.unit.library.orders_world import World
 from tests.unit.library.test_kafka_commit import ADDRESS, Producer, producer
 
 __all__ = ["producer"]
@@ -77,3 +81,15 @@ def test_a_shard_that_could_not_be_filled_has_no_mark(producer: Producer) -> Non
     with pytest.raises(Exception, match=r"not acknowledged|does not answer"):
         ShardSink(ADDRESS).fill([row for epoch in EPOCHS for row in epoch], 1, 7, 3)
     assert all(key != MARK_KEY for one in producer.committed for _, _, key, _ in one)
+
+
+def test_rows_of_shards_that_are_no_more_are_not_left_out_of_a_copy_in_silence() -> None:
+    world = World([{"id": str(number), "event_time_ms": number} for number in range(9)], 3)
+    for shards in (3, 2):
+        world.reshard(shards)
+        world.driver().run(1)
+    head = world.store.objects[world.layout.head].decode()
+    manifest = BackupManifest(pipeline=world.layout.pipeline, taken_ms=0, head=head, objects={})
+    copies = TopicCopies(Job(world.pipeline, world.settings), BackupLocation(ListedStore(), "memory"), print)
+    with pytest.raises(BackupError, match="rows of 3 shards, and the pipeline has 2 now"):
+        copies.take(manifest, world.store)

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 from pyspark.errors import AnalysisException
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from effectively_once import points
-from effectively_once.driver import control, stateful_plan
+from effectively_once.driver import control, reshard, stateful_plan
 from effectively_once.driver.batches import Batches
 from effectively_once.driver.certificate_watch import CertificateWatch
 from effectively_once.driver.declarations import Declarations
@@ -32,6 +33,7 @@ from effectively_once.driver.unreadable_time import find_unreadable, unreadable_
 from effectively_once.driver.watch import Watch
 from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch import rows
+from effectively_once.epoch.publishing import open_shards
 from effectively_once.errors import PipelineError, StaleDriverError, UnreachableError
 from effectively_once.ledger import chain, due_epoch, pinned_version
 from effectively_once.ledger.head import Head
@@ -175,6 +177,9 @@ class Driver:
             if self.head.declared is not None:
                 self.publisher.recover(self.head.declared, spark)
             self.publisher.repair(spark)
+            opened = partial(open_shards, self.job)
+            reshard.begin_shards(self.head, self.settings.shards, opened, self.chain.still_ours)
+            points.reach("shards_begun")
             # What follows it may be lost, where the declared epoch was not.
             retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
         InputWatch(self.source, self.metrics, self._reached_offsets).start(self.stopping)

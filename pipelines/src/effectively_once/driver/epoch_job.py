@@ -56,7 +56,8 @@ class EpochJob:
 
     def attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> Outcome:
         """One run of an epoch's job, and the totals after it."""
-        pipeline, shards = self.pipeline, self.settings.shards
+        # Pinned, as all of it: what is repeated may have another number of shards than the settings.
+        pipeline, shards = self.pipeline, declaration.shards
         measure_batches(frame.sparkSession, measured=measured)
         named = self.chain.live.list_named()
         task = EpochTask(pipeline, self.settings, declaration, self.chain.head.generation, self.chain.owner, named)
@@ -77,13 +78,13 @@ class EpochJob:
 
     def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> Outcome:
         """Run the batch of Spark once: first step, the author's operators, results published (`attempt`)."""
-        pipeline, pinned, shards = self.pipeline, task.declaration, self.settings.shards
+        pipeline, pinned = self.pipeline, task.declaration
         assert pipeline.stateful is not None  # noqa: S101 - there is a plan
         plan.hand(Errand(pinned, task.generation, task.owner, task.named))
         # The function got the rows of its task with the plan; results need no state.
         results = replace(task, named={})
         found = (
-            rows.by_key(frame, f"`{pipeline.stateful.by}`", shards)
+            rows.by_key(frame, f"`{pipeline.stateful.by}`", pinned.shards)
             .mapInArrow(lambda batches, task=results: epoch.results(task, batches), between.ddl(pipeline))
             .toArrow()
         )
@@ -97,7 +98,7 @@ class EpochJob:
         summary = Summary.of(found, beside)
         summary.require_every_offset(pinned, dense=self.settings.dense_offsets)
         summary.publish_files(pipeline, found, pinned, generation, self._files)
-        record = summary.record(pinned, generation, pipeline, self.settings.shards)
+        record = summary.record(pinned, generation, pipeline, pinned.shards)
         return Outcome(record, summary.repeated, summary.letters)
 
     def _files(self, name: str) -> StagedSink:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 import tenacity
 
-from effectively_once.driver import spark_state
+from effectively_once.driver import reshard, spark_state
 from effectively_once.driver.broker_probe import TopicFacts, Warned, ask, find_stalled, judge
 from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.sink_topics import LAKE_TABLE, STATEMENTS, TABLE, SinkTopics, same_sinks
@@ -164,10 +164,13 @@ class Preflight:
             PipelineError: Settings, Source, Sink or Version, each with what to do.
 
         """
-        refuse_changed(head.settings, self.job.bound, self.layout.head)
+        refuse_changed(head.settings, reshard.bound_of(self.job), self.layout.head)
         self.source.same_topic(head, topic_ids)
         same_sinks(head, topic_ids)
         pinned_version.same_version(head, wheel_digest, self.layout.head, runtime)
+        if reshard.is_due(head, self.job):
+            policies = SinkTopics(self.settings, self.job.pipeline.kafka_sinks).policies()
+            reshard.refuse_compacted(policies, head, self.job)
 
     def refuse_lost_input(self, head: Head) -> None:
         """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
@@ -193,15 +196,18 @@ class Preflight:
     def marks(self, head: Head) -> None:
         """Refuse a sink whose mark does not lie between the last recorded and the declared epoch (R10).
 
+        The shards are those of that epoch: of others nothing is known, and nothing is asked before they begin.
+
         Raises:
             SinkError: with what was found.
 
         """
         low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
+        job = self.job.of_shards(head.shards)
         if self.settings.semantics == "exactly_once":
-            for address, mark in self._find_marks(low):
+            for address, mark in self._find_marks(low, job.settings.shards):
                 refuse_outside(mark, low, high, address)
-        for shard in table_addresses(self.job):
+        for shard in table_addresses(job):
             refuse_outside(table_mark(shard, self.settings.start_patience_s), low, high, str(shard))
         for sink in self.job.pipeline.file_sinks:
             manifests = ManifestSink(self.store, self.layout, sink)
@@ -213,7 +219,7 @@ class Preflight:
     def _lake_table(self, name: str) -> IcebergSink:
         return open_lake_table(self.job, self.store, name)
 
-    def _find_marks(self, low: int) -> Iterator[tuple[str, Mark | None]]:
+    def _find_marks(self, low: int, shards: int) -> Iterator[tuple[str, Mark | None]]:
         """The mark of every shard of the Kafka sinks.
 
         A broker answers a commit before readers of committed data can see it, so a mark that seems to lag is looked for
@@ -221,7 +227,7 @@ class Preflight:
         """
         settings = self.settings
         for sink in self.job.pipeline.kafka_sinks:
-            for shard in range(settings.shards):
+            for shard in range(shards):
                 address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard)
                 mark = tenacity.Retrying(
                     retry=tenacity.retry_if_result(lambda found: (found.epoch if found else -1) < low),

@@ -58,9 +58,9 @@ class Publisher:
         """Delete what nobody reads any more now that head records an epoch (R9)."""
         self.chain.live.collect(self.chain.store, self.chain.head.floor)
         if seen.tail:
-            last, shards = seen.tail[-1], self.settings.shards
+            last = seen.tail[-1]
             steps = refusals.recorded_steps(self.pipeline, last)
-            recorded.collect(steps, self.chain.store, self.chain.layout, last.epoch, shards, anew=last.decides)
+            recorded.collect(steps, self.chain.store, self.chain.layout, last.epoch, last.shards, anew=last.decides)
 
     def publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         """Publish the declared epoch. Raises what has a name, and whatever fails an epoch three times."""

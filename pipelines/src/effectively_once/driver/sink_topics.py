@@ -91,6 +91,10 @@ class SinkTopics:
             policy = self.settings_of(shard.progress)["cleanup.policy"]
             refuse_expiring(shard.progress, policy)
 
+    def policies(self) -> dict[str, str]:
+        """Return the cleanup policy of each topic of rows. Raises UnreachableError when no broker answers."""
+        return {shard.topic: self.settings_of(shard.topic)["cleanup.policy"] for shard in self._shards}
+
     def refuse_small(self, pipeline: Pipeline) -> None:
         """Refuse topics of rows that take less than the messages of their sink may have: an epoch would stop there.
 
@@ -119,7 +123,9 @@ class SinkTopics:
                 if partitions
                 else "a topic of a sink does not exist",
                 f"topic {name}",
-                f"Create it with {shards} partitions" + (", compacted." if name.endswith(".progress") else "."),
+                "Run `effectively-once create` with these settings: it adds partitions."
+                if partitions
+                else f"Create it with {shards} partitions" + (", compacted." if name.endswith(".progress") else "."),
             )
 
     def _silent(self, error: KafkaException) -> PipelineError:

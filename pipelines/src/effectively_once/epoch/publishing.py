@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,24 @@ def table_addresses(job: Job) -> Iterator[TableAddress]:
     for sink in job.pipeline.tables:
         for shard in range(job.settings.shards):
             yield TableAddress(database_of(job.settings), job.settings.pipeline, sink, shard)
+
+
+def open_shards(job: Job, numbers: Iterable[int]) -> Iterator[ShardSink | TableSink]:
+    """Open some shards of every sink with marks, in the order in which sinks publish; this process keeps none of them.
+
+    A Kafka sink that publishes at least once has none.
+    """
+    settings, tables = job.settings, job.pipeline.tables
+    numbers = [*numbers]
+    for sink in job.pipeline.kafka_sinks if settings.semantics == "exactly_once" else ():
+        for shard in numbers:
+            wait_s = settings.transaction_timeout_s
+            yield ShardSink(ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard, wait_s))
+    for sink, shape in tables.items():
+        for shard in numbers:
+            address = TableAddress(database_of(settings), settings.pipeline, sink, shard)
+            with closing(TableSink(address, shape)) as table:
+                yield table
 
 
 @lru_cache(maxsize=256)

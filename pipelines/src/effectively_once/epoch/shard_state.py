@@ -67,15 +67,16 @@ class ShardState:
 
     def merge(self, kind: str, canonical: deltas.Canonical) -> bool:
         """Merge older deltas where enough of them are there; return whether they were."""
-        span = merge.merge_oldest(self._log(kind, canonical), self.task.deltas_of(kind, self.shard))
+        span = merge.merge_oldest(self._log(kind, canonical), self.task.own_deltas(kind, self.shard))
         if span is not None:
             self.merged[kind] = span
         return span is not None
 
     def _log(self, kind: str, canonical: deltas.Canonical) -> deltas.ShardDeltas:
-        small = deltas.INLINE_BYTES // self.task.settings.shards
+        declared = self.task.declaration
+        small = deltas.INLINE_BYTES // declared.shards
         return deltas.ShardDeltas(
-            self.store, self.task.layout, kind, self.shard, canonical, small, self.task.declaration.decides
+            self.store, self.task.layout, kind, self.shard, canonical, small, declared.decides, declared.shards
         )
 
     def _fold(self, kind: str, canonical: deltas.Canonical, fresh: Callable[[], deltas.S]) -> deltas.S:

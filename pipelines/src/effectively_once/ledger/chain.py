@@ -62,7 +62,8 @@ def declare(
 ) -> Step[Held]:
     """Pin the next epoch and record the one before it, in one conditional put (R3).
 
-    Of one that reads nothing it is stated that nobody gave it up: what to publish is the declaration in head.
+    Of one that reads nothing it is stated that nobody gave it up: what to publish is the declaration in head. One that
+    takes what the last one left has its number of shards; any other may have another number than those before.
 
     Args:
         layout: names of the objects.
@@ -92,10 +93,17 @@ def declare(
             layout.head,
             "This is a defect of the driver: keep its log and restart it.",
         )
+    if due is not None and declaration.shards != due.shards:
+        raise ChainError(
+            f"epoch {declaration.epoch} cannot be declared with {declaration.shards} shards, epoch {due.repairs} left "
+            f"rows of {due.shards}",
+            layout.head,
+            "This is a defect of the driver: keep its log and restart it.",
+        )
     require_adjoining(head, declaration.ranges, layout.head, declaration.lost)
     if declaration.reads_nothing and declaration.lost is None:
         declaration = declaration.model_copy(update={"abandoned": False})
-    new = head.model_copy(
+    new = head.of_shards(declaration.shards).model_copy(
         update={"declared": declaration, "sequence": held.head.sequence + 1, "floor": max(held.head.floor, floor)},
     )
     return (yield from commit(layout, held, new))

@@ -19,6 +19,7 @@ class Declaration(Sparse):
     """An epoch about to be published, pinned (R3): whoever publishes it publishes this.
 
     Attributes:
+        shards: P of R4. It may be another one than that of the epoch before (`driver/reshard`).
         clock: where time goes by the partition that is furthest behind; None where it goes by the largest time seen.
         shown: what an operator found of it, by shard, when no repeat could finish it (`effectively-once repair`): these
             shards take the rows that they show and no others. Empty for an ordinary epoch.

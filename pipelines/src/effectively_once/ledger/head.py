@@ -15,10 +15,13 @@ from effectively_once.ledger.record import Sparse, Versioned, reason
 FORMAT = 5
 """What this version writes."""
 
+RESHARDED = 6
+"""What it writes of a chain whose number of shards has changed: older versions would read a part of its state."""
+
 SEALED = 3
 """Since this format head has a checksum."""
 
-READABLE = (2, SEALED, 4, FORMAT)
+READABLE = (2, SEALED, 4, FORMAT, RESHARDED)
 """What it reads. Formats 2 to 4 pin no runtime. Formats 2 and 3 have digests of another form, format 2 has no
 checksums. Format 1 had other digests still, and no `merged`, `catalog`, `ms` and `bytes`.
 """
@@ -31,7 +34,8 @@ class Head(Sparse):
         sequence: rises with every change, so that no content ever repeats (an ETag is a digest of the content).
         generation: rises with every driver that takes over.
         owner: random, one per driver process.
-        settings: those that state depends on; a change is refused by name.
+        settings: those that state depends on; a change is refused by name, but for `shards`: that is the number of the
+            last epoch which was declared.
         last_recorded: -1 before the first epoch.
         floor: deltas of epochs below it are not read by anyone, and may be deleted (R9).
         segments: [first, last] of the epoch records that moved to create-once objects.
@@ -62,6 +66,17 @@ class Head(Sparse):
         return self.declared or (self.tail[-1] if self.tail else None)
 
     @property
+    def shards(self) -> int | None:
+        """How many shards the last epoch has, declared or recorded; None before the first."""
+        return self.last.shards if self.last else None
+
+    def of_shards(self, shards: int) -> Head:
+        """Return head as it says that epochs have so many shards from now on."""
+        settings = {**self.settings, "shards": shards} if "shards" in self.settings else self.settings
+        changed = self.shards not in (None, shards)
+        return self.model_copy(update={"settings": settings, "format": RESHARDED if changed else self.format})
+
+    @property
     def watermark_ms(self) -> int | None:
         """The watermark that the next declaration has to pin where it has no clock (R6)."""
         known: list[int | None] = []
@@ -86,16 +101,16 @@ def decode(body: bytes, key: str) -> Head:
         version = Versioned.model_validate(content).format
         if version not in READABLE:
             raise ChainError(
-                f"head has format {version}, this version reads {READABLE[0]} to {FORMAT}",
+                f"head has format {version}, this version reads {READABLE[0]} to {READABLE[-1]}",
                 key,
                 "Use a newer version."
-                if version > FORMAT
+                if version > READABLE[-1]
                 else "Let the version that wrote it finish, then begin anew under another name.",
             )
         if not sealed and version >= SEALED:
             raise ValueError("its checksum is missing")
         # It is written in the format of this version from now on.
-        return Head.model_validate_json(checksum.canonical({**content, "format": FORMAT}))
+        return Head.model_validate_json(checksum.canonical({**content, "format": max(version, FORMAT)}))
     except ValueError as wrong:
         raise ChainError(
             f"head cannot be read: {reason(wrong)}",

@@ -59,7 +59,7 @@ class Right(BaseModel):
     kind: Literal["topic", "group", "transactional_id", "cluster"]
     name: str
     prefixed: bool = False
-    operations: tuple[Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALL"], ...]
+    operations: tuple[Literal["READ", "WRITE", "CREATE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALL"], ...]
 
     def bindings(self, user: str) -> Iterable[AclBinding]:
         """Yield one for each operation."""

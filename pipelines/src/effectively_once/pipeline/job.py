@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -43,6 +43,12 @@ class Job:
     def bound(self) -> dict[str, Any]:
         """What state depends on: kept in head, and refused when it changes."""
         return {**self.settings.bound, **self.pipeline.bound}
+
+    def of_shards(self, shards: int | None) -> Job:
+        """Return the job as an epoch of so many shards sees it; None: as it is."""
+        if shards is None:
+            return self
+        return replace(self, settings=self.settings.model_copy(update={"shards": shards}))
 
     @property
     def digest(self) -> str:

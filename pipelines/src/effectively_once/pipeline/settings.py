@@ -73,7 +73,7 @@ class PipelineSettings(BaseModel):
         s3_endpoint: http://host:port or https://host:port.
         s3_bucket: bucket of chain, deltas, checkpoints and file sinks.
         database: postgresql://host:port/database, for pipelines with tables; user and password are in the environment.
-        shards: P of R4; it may not change while state exists.
+        shards: P of R4, of the next new epoch; it may change, but not with state of Spark's own.
         window_ms: length of the fixed windows.
         lateness_ms: how long after its end a window still takes records.
         idle_ms: time goes by the partition that is furthest behind, and one that was silent for so long is not waited

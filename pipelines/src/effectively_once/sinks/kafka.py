@@ -23,7 +23,8 @@ from effectively_once.ledger import digest
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import MISSING, Record, Row, ShardAddress, read_mark, unreachable
-from effectively_once.sinks.publish import Committed, FencedError, Mark
+from effectively_once.sinks.publish import Committed, Mark
+from effectively_once.sinks.publish import begin as begin_shard
 from effectively_once.sinks.transaction import TransactionalSink
 
 COMMIT_TIMEOUT_S = 20.0
@@ -111,8 +112,11 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         self.announce("committed")
         return Committed.YES
 
-    def begin(self, epoch: int, generation: int) -> None:
+    def begin(self, epoch: int, generation: int) -> Mark:
         """Give a shard that is new to a chain the mark of its last recorded epoch, over nothing; again, it is a no-op.
+
+        Returns:
+            The mark that is there now.
 
         Raises:
             FencedError: another producer took the shard meanwhile.
@@ -120,18 +124,14 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
 
         """
         self._kept = None
-        mark = self._open_at_mark(generation)
-        if mark is not None and mark.epoch >= epoch:
-            return
-        match self._commit(Mark(epoch, generation, 0, digest.EMPTY), ()):
-            case Committed.FENCED:
-                raise FencedError(str(self.address))
-            case Committed.UNKNOWN:
-                raise UnreachableError(
-                    f"whether the mark of epoch {epoch} was committed is not known",
-                    str(self.address),
-                    "Check the broker; then run this again.",
-                )
+        step = begin_shard(Mark(epoch, generation, 0, digest.EMPTY), str(self.address))
+        request = next(step)
+        try:
+            while True:
+                request = step.send(self._answer(request, ()))
+        except StopIteration as end:
+            mark: Mark = end.value
+        return mark
 
     def fill(self, rows: Sequence[Row], last: int, epoch: int, generation: int) -> None:
         """Fill a shard that is empty, its last rows in a transaction of their own, then give it the mark of an epoch.

@@ -174,8 +174,11 @@ class TableSink(TransactionalSink[pa.Table]):
         self.announce("committed")
         return Committed.YES
 
-    def begin(self, epoch: int, generation: int) -> None:
+    def begin(self, epoch: int, generation: int) -> Mark | None:
         """Give a shard that is new to a chain the mark of its last recorded epoch, over nothing; again, it is a no-op.
+
+        Returns:
+            The mark that is there now.
 
         Raises:
             PipelineError: as `publish` does.
@@ -186,6 +189,7 @@ class TableSink(TransactionalSink[pa.Table]):
         assert self._session is not None  # noqa: S101 - it was opened
         with name_failures(self._there):
             self._session.execute(_BEGIN, {**self.address.key, "epoch": epoch, "digest": digest.EMPTY})
+            return _mark(self._session, self.address)
 
     def _insert_from(self, source: sql.Composable) -> sql.Composed:
         shape, columns = self.shape, list_columns(self.shape.schema.names)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from effectively_once.errors import SinkError
+from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger.rows import Rows
 
 
@@ -158,6 +158,35 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
         where,
         "Check the sink's server; then start again.",
     )
+
+
+def begin(ours: Mark, where: str) -> Generator[SinkRequest, SinkAnswer, Mark]:
+    """Give a shard that is new to a chain the mark of its last recorded epoch, over nothing; return the one it has now.
+
+    Again, it is a no-op, and so is one of a driver that slept meanwhile.
+
+    Args:
+        ours: the mark.
+        where: the shard, for messages.
+
+    Raises:
+        FencedError: see there.
+        UnreachableError: whether it was committed is not known.
+
+    """
+    mark = yield from _open(ours.generation)
+    if mark is not None and mark.epoch >= ours.epoch:
+        return mark
+    answer = yield Commit(ours)
+    if answer is Committed.YES:
+        return ours
+    if answer is Committed.UNKNOWN:
+        raise UnreachableError(
+            f"whether the mark of epoch {ours.epoch} was committed is not known",
+            where,
+            "Check the sink's server; then run this again.",
+        )
+    raise FencedError(where)
 
 
 def refuse_outside(mark: Mark | None, low: int, high: int, where: str) -> None:

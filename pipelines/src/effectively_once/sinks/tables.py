@@ -210,9 +210,11 @@ def make(
 ) -> None:
     """Make a sink's table and its marks. Safe to run again, and with others at once; nothing that exists is changed.
 
+    Marks of more shards stay as they are: the pipeline had them before.
+
     Raises:
-        SinkError: a table is there in another shape, the marks are of another number of shards, or the marks say that
-            epochs were published into a table that is gone.
+        SinkError: a table is there in another shape, or the marks say that epochs were published into a table that is
+            gone.
         PipelineError: Settings, Access or Unreachable, as `connect` does.
 
     """
@@ -223,13 +225,7 @@ def make(
         session.transaction(),
     ):
         make_marks(session)
-        number, last = session.execute(_MARKS_OF, name).fetchone() or (0, None)
-        if number not in (0, shards):
-            raise SinkError(
-                f"there are marks of {number} shards, asked for are {shards}",
-                f"sink {sink} of {pipeline}",
-                f"Set shards back to {number}, or give the pipeline another name to begin anew.",
-            )
+        _, last = session.execute(_MARKS_OF, name).fetchone() or (0, None)
         if last is not None and last >= 0 and look(session, name) is None:
             raise SinkError(
                 f"the table is gone, and epochs up to {last} were published into it",

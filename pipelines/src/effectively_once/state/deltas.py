@@ -14,6 +14,7 @@ from effectively_once.ledger import digest
 from effectively_once.ledger.delta import Delta, Folded, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
+from effectively_once.state import homes
 
 Canonical = Callable[[pa.Table], pa.Table]
 """Columns that the rows of a delta are digested by."""
@@ -52,12 +53,16 @@ class Named:
     Attributes:
         epoch: whose delta it is; the last one of a span.
         anew: as of `Declaration.decides`; None for a span.
+        shards: how many there were when it was decided; None where that is the number of now.
+        shard: whose it is, where that is another one than whoever folds it: it takes of it what has moved to it.
 
     """
 
     epoch: int
     rows: Delta | Span
     anew: int | None = None
+    shards: int | None = None
+    shard: int | None = None
 
     @property
     def first(self) -> int:
@@ -73,6 +78,7 @@ class Named:
         """Name its object; None where there is none, as it has no rows or they are inline."""
         if not self.rows.rows or self.inline is not None:
             return None
+        shard = shard if self.shard is None else self.shard
         if isinstance(self.rows, Span):
             return layout.span(kind, self.first, self.epoch, shard)
         return layout.delta(kind, self.epoch, shard, self.anew)
@@ -119,6 +125,7 @@ class ShardDeltas:
         canonical: gives the columns that rows are digested by.
         inline_bytes: up to here a delta travels in the epoch's record.
         anew: names what is written, as of `Declaration.decides`.
+        shards: how many there are.
 
     """
 
@@ -129,6 +136,7 @@ class ShardDeltas:
     canonical: Canonical
     inline_bytes: int = 0
     anew: int | None = None
+    shards: int | None = None
 
     def write(self, epoch: int, table: pa.Table) -> Delta:
         """Write the delta of an epoch unless it is there, and return what the chain is to record.
@@ -238,19 +246,20 @@ class FoldCache:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, int], tuple[int, State]] = {}
-        self._written: dict[tuple[str, str, int], tuple[int, str, pa.Table]] = {}
+        # A shard of another number of shards is another shard.
+        self._kept: dict[tuple[str, str, int, int | None], tuple[int, State]] = {}
+        self._written: dict[tuple[str, str, int, int | None], tuple[int, str, pa.Table]] = {}
 
     def wrote(self, log: ShardDeltas, epoch: int, digest: str, table: pa.Table) -> None:
         """Keep a delta that this worker decided: the next epoch need not read it back if it is what the chain names."""
-        self._written[log.layout.pipeline, log.kind, log.shard] = (epoch, digest, table)
+        self._written[_where(log)] = (epoch, digest, table)
 
     def state(self, log: ShardDeltas, fresh: Callable[[], S], named: list[Named], epoch: int) -> S:
         """State before `epoch`: the fold of what is `named`, which is that of epochs >= floor and < `epoch`, in order.
 
         A span that began before what is kept ends, and ends after it, cannot be added to it: then all is folded anew.
         """
-        where = (log.layout.pipeline, log.kind, log.shard)
+        where = _where(log)
         # Taken out while it changes: a fold that fails half-way must not be found again.
         folded, state = self._kept.pop(where, (-1, None))
         if state is None or folded >= epoch or any(entry.first <= folded < entry.epoch for entry in named):
@@ -262,10 +271,16 @@ class FoldCache:
         return state  # type: ignore[return-value]
 
     def _rows(self, log: ShardDeltas, entry: Named) -> pa.Table:
-        epoch, digest, table = self._written.get((log.layout.pipeline, log.kind, log.shard), (-1, "", None))
+        if entry.shard is not None:
+            return homes.keep(log.read(entry), log.shard, log.shards)
+        epoch, digest, table = self._written.get(_where(log), (-1, "", None))
         if table is not None and entry.first == entry.epoch == epoch and entry.rows.digest == digest:
             return table
         return log.read(entry)
+
+
+def _where(log: ShardDeltas) -> tuple[str, str, int, int | None]:
+    return log.layout.pipeline, log.kind, log.shard, log.shards
 
 
 def _as_json(column: pa.ChunkedArray) -> Any:

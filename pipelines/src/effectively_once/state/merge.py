@@ -7,6 +7,7 @@ What is merged, and with what, is decided by the chain alone, so that every atte
   inline. A group of which the floor has taken a part is therefore none: what is left of it goes soon.
 - A group of more than ROWS rows stays as it is: what reading it costs are its rows, not its requests.
 - So does a group that an older version began and this one went on with: digests of two forms have no sum.
+- Deltas of another number of shards stay as they are, as every shard reads them (`EpochTask.deltas_of`).
 - Each step merges at most one group, the oldest one. A span of 64 times 64 epochs is not merged further.
 
 The span holds the rows of its deltas, all of them and in order: also those whose windows have closed meanwhile, for its
@@ -115,12 +116,14 @@ def take_in(named: dict[Where, list[Named]], record: EpochRecord) -> list[tuple[
     """
     for kind, by_shard in record.deltas.items():
         for shard, rows in by_shard.items():
-            named.setdefault((kind, int(shard)), []).append(Named(record.epoch, rows, record.decides))
+            entry = Named(record.epoch, rows, record.decides, record.shards)
+            named.setdefault((kind, int(shard)), []).append(entry)
     parts: list[tuple[Where, Named]] = []
     for kind, spans in record.merged.items():
         for shard, span in spans.items():
             where = kind, int(shard)
-            parts += [(where, part) for part in _replace(named.setdefault(where, []), span, f"{kind}, shard {shard}")]
+            merged = Named(span.last, span, shards=record.shards)
+            parts += [(where, part) for part in _replace(named.setdefault(where, []), merged, f"{kind}, shard {shard}")]
     return parts
 
 
@@ -150,18 +153,18 @@ def _together(log: ShardDeltas, parts: Sequence[Named], span: Span, key: str, re
     return table
 
 
-def _replace(entries: list[Named], span: Span, where: str) -> list[Named]:
+def _replace(entries: list[Named], span: Named, where: str) -> list[Named]:
     """Put a span in the place of the entries within it; return those."""
     begin = bisect_left(entries, span.first, key=lambda entry: entry.first)
-    end = bisect_right(entries, span.last, key=lambda entry: entry.epoch)
+    end = bisect_right(entries, span.epoch, key=lambda entry: entry.epoch)
     before, after = entries[:begin], entries[end:]
     # Folding both would count the epochs that they share twice.
-    if (before and before[-1].epoch >= span.first) or (after and after[0].first <= span.last):
+    if (before and before[-1].epoch >= span.first) or (after and after[0].first <= span.epoch):
         raise ChainError(
-            f"merged deltas of epochs {span.first} to {span.last} overlap others",
+            f"merged deltas of epochs {span.first} to {span.epoch} overlap others",
             where,
             "This is a defect of the driver: keep its log, and restore the chain from a backup.",
         )
     parts = entries[begin:end]
-    entries[begin:end] = [Named(span.last, span)]
+    entries[begin:end] = [span]
     return parts

@@ -58,13 +58,15 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     refuse_missing_sinks(head, job.pipeline, "Abandon the epoch")
     preflight.marks(head)
     say(f"epoch {declared.epoch} is declared, by {describe(declared)} in lineage {declared.lineage}")
+    # The epoch's own number: the settings may have another one already.
+    own = job.of_shards(head.shards)
     made = Abandonment(
         layout,
         store,
-        tuple(shards(job)),
+        tuple(shards(own)),
         tuple(files(job, store)),
         kinds(job.pipeline),
-        count_shards(job.pipeline, settings.shards),
+        count_shards(job.pipeline, own.settings.shards),
         say,
     )
     made.refuse_what_is_visible(declared)

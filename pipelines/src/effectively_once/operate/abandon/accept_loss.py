@@ -78,13 +78,15 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
     for topic, partitions in lost.items():
         for partition, (start, end) in partitions.items():
             say(f"gone: topic {topic} partition {partition} offsets {start} to {end - 1}, {end - start:,} at most")
+    # The epoch's own number: the settings may have another one already.
+    own = job.of_shards(head.shards)
     made = Abandonment(
         layout,
         store,
-        tuple(shards(job)),
+        tuple(shards(own)),
         tuple(files(job, store)),
         kinds(job.pipeline),
-        count_shards(job.pipeline, settings.shards),
+        count_shards(job.pipeline, own.settings.shards),
         say,
     )
     _abandonable(made, head, say)

@@ -66,7 +66,9 @@ def repair(
     say(f"epoch {declared.epoch} is declared, by {describe(declared)} in lineage {declared.lineage}")
     if declared.shown:
         say(f"it is to be finished as shards {', '.join(declared.shown)} showed it before")
-    made = Mending(layout, store, job.pipeline, tuple(shown_shards(job)), tuple(files(job, store)), say)
+    # Its own number of shards: the settings may have another one already.
+    shown = tuple(shown_shards(job.of_shards(declared.shards)))
+    made = Mending(layout, store, job.pipeline, shown, tuple(files(job, store)), say)
     finished = made.look(declared)
     named = ", ".join(map(str, finished))
     if finished:

@@ -89,13 +89,21 @@ class TopicCopies:
         """Copy the rows of all epochs that the head of a backup has recorded; drivers may run.
 
         Raises:
-            BackupError: a topic does not hold the rows of the last epoch, or there are copies already.
+            BackupError: a topic does not hold the rows of the last epoch, there are copies already, or some rows are of
+                shards that are no more.
             ChainError: a segment is missing or damaged.
             UnreachableError: no broker answers.
 
         """
         head = decode(manifest.head.encode(), "head of the backup")
         records = run(segments.history(Layout(manifest.pipeline), head), source)
+        most = max((record.shards for record in records), default=0)
+        if most > self._settings.shards:
+            raise BackupError(
+                f"the topics have rows of {most} shards, and the pipeline has {self._settings.shards} now",
+                f"{self._place}, {TOPICS}",
+                "Copy the topics by the broker's own means, and back up without --topics.",
+            )
         shards = {}
         for name, address in self._shards():
             last = find_last(records, address)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 
 from effectively_once.driver.sink_topics import SIZE
 from effectively_once.errors import AccessError, SinkError
@@ -39,9 +39,13 @@ class Broker(Protocol):
         """Make topics; one that exists meanwhile is left as it is."""
         ...
 
+    def widen(self, topics: Sequence[Topic]) -> None:
+        """Give topics the partitions that they lack; one that has them meanwhile is left as it is."""
+        ...
+
 
 def step(broker: Broker, wanted: Sequence[Topic], replication: int) -> None:
-    """Make what is missing and look at everything once.
+    """Make what is missing, partitions for more shards too, and look at everything once.
 
     Raises:
         NotYetError: naming topics that are missing and partitions without a leader.
@@ -53,6 +57,10 @@ def step(broker: Broker, wanted: Sequence[Topic], replication: int) -> None:
     if missing:
         broker.make(missing, replication)
         raise NotYetError("not yet known to the broker: " + ", ".join(topic.name for topic in missing))
+    narrow = [topic for topic in wanted if topic.lacks_partitions(found[topic.name])]
+    if narrow:
+        broker.widen(narrow)
+        raise NotYetError("not yet as wide: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in narrow))
     leaderless = []
     for topic in wanted:
         refuse_other_shape(topic, found[topic.name])
@@ -107,6 +115,17 @@ class KafkaCluster:
                 future.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    self._fail(error.args[0], f"topic {name}")
+
+    def widen(self, topics: Sequence[Topic]) -> None:
+        """See Broker."""
+        wanted = [NewPartitions(topic.name, topic.partitions) for topic in topics]
+        for name, future in self._admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                # Another one may have made them meanwhile: what is there now is looked at next.
+                if error.args[0].code() != KafkaError.INVALID_PARTITIONS:
                     self._fail(error.args[0], f"topic {name}")
 
     def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:

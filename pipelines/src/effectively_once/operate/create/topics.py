@@ -17,7 +17,10 @@ from effectively_once.sources.statement import topic_of
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it has to be; `takes` is what its `max.message.bytes` is at least, where that matters."""
+    """A topic as it has to be; `takes` is what its `max.message.bytes` is at least, where that matters.
+
+    One that `grows` has a partition for each shard: it gets those that it lacks, and may have more of former shards.
+    """
 
     name: str
     partitions: int
@@ -25,6 +28,11 @@ class Topic:
     source: bool = False
     config: tuple[tuple[str, str], ...] = ()
     takes: int = 0
+    grows: bool = False
+
+    def lacks_partitions(self, found: Found) -> bool:
+        """Whether it is there, and is to get partitions."""
+        return self.grows and found.partitions < self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +53,8 @@ def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
         found += [Topic(topic_of(settings.topic), 1, compacted=True, source=True)]
     for sink in job.pipeline.kafka_sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
-        found += [Topic(shard.topic, settings.shards, takes=needed_bytes(job.pipeline, sink))]
-        found += [Topic(shard.progress, settings.shards, compacted=True)]
+        found += [Topic(shard.topic, settings.shards, takes=needed_bytes(job.pipeline, sink), grows=True)]
+        found += [Topic(shard.progress, settings.shards, compacted=True, grows=True)]
     return [*found, Topic(transaction_probe.name_topic(settings.pipeline), 1, config=transaction_probe.CONFIG)]
 
 
@@ -71,7 +79,7 @@ def refuse_other_shape(topic: Topic, found: Found) -> None:
 
     """
     error = SourceError if topic.source else SinkError
-    if found.partitions != topic.partitions:
+    if found.partitions != topic.partitions and not (topic.grows and found.partitions > topic.partitions):
         raise error(
             f"the topic exists with {found.partitions} partitions, asked for are {topic.partitions}",
             f"topic {topic.name}",

@@ -52,10 +52,12 @@ class Inspector:
         found = self.found
         look = self._part("lease", lambda: Look(self._store, self._layout)) if self._settings.standby else None
         head = found.head = self._part("head", self._head)
-        self._part("marks", lambda: found.marks.extend(self._kafka_marks()))
+        # Marks are those of the last epoch's shards.
+        of_epoch = self._job.of_shards(head.shards if head is not None else None)
+        self._part("marks", lambda: found.marks.extend(self._kafka_marks(of_epoch.settings.shards)))
         if head is not None:
             self._part("marks", lambda: found.marks.extend(self._manifest_marks(head)))
-            self._part("marks", lambda: found.marks.extend(self._table_marks()))
+            self._part("marks", lambda: found.marks.extend(self._table_marks(of_epoch)))
             self._part("marks", lambda: found.marks.extend(self._lake_marks()))
             self._part("deltas", lambda: self._deltas(head))
             found.checkpoint = self._part("checkpoint", lambda: self._checkpoint(head))
@@ -97,9 +99,9 @@ class Inspector:
         self.found.head_bytes = len(answer.body)
         return decode(answer.body, self._layout.head)
 
-    def _kafka_marks(self) -> Iterator[MarkFacts]:
+    def _kafka_marks(self, shards: int) -> Iterator[MarkFacts]:
         for sink in self._job.pipeline.kafka_sinks:
-            for shard in range(self._settings.shards):
+            for shard in range(shards):
                 address = ShardAddress(self._settings.kafka_bootstrap, self._settings.pipeline, sink, shard)
                 try:
                     mark = read_seen_mark(address, self._settings.start_patience_s)
@@ -122,8 +124,8 @@ class Inspector:
             epoch, manifest = next(((e, m) for e, m in there if m is not None), (None, {}))
             yield MarkFacts(name, None, epoch, manifest.get("generation"))
 
-    def _table_marks(self) -> Iterator[MarkFacts]:
-        for address in table_addresses(self._job):
+    def _table_marks(self, of_epoch: Job) -> Iterator[MarkFacts]:
+        for address in table_addresses(of_epoch):
             mark = table_mark(address, self._settings.start_patience_s)
             yield MarkFacts(
                 address.sink, address.shard, mark.epoch if mark else None, mark.generation if mark else None
