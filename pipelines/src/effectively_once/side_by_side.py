@@ -5,13 +5,24 @@ No thread outlives its call, whatever fails in it or beside it. So nothing of an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 import structlog
 
 log = structlog.get_logger()
+T = TypeVar("T")
+Turn = Callable[[], None]
+"""Waits until it is one's turn. Raises where somebody before failed: then nobody behind gets one."""
+AT_ONCE: Turn = lambda: None  # noqa: E731
+"""The turn of who has nobody before."""
+
+
+class _NoTurnError(Exception):
+    """Somebody before failed, and tells of it."""
 
 
 @contextmanager
@@ -35,3 +46,38 @@ def beside(what: str, work: Callable[[], object]) -> Iterator[None]:
                 log.warning("failed beside something that failed", what=what, error=str(error))
             raise
         done.result()
+
+
+def in_turn(what: str, works: Sequence[Callable[[Turn], T]]) -> list[T]:
+    """Do several works side by side, and a part of each in their order: what follows the call of its turn.
+
+    All before that part has to be harmless where somebody before fails, as it is done then too.
+
+    Args:
+        what: names the works, for logs.
+        works: get their turn.
+
+    Returns:
+        What each returned.
+
+    Raises:
+        BaseException: of the first in order that failed, once all are over. What others failed with is logged.
+
+    """
+    if len(works) == 1:
+        return [works[0](AT_ONCE)]
+    found: list[Future[T]] = []
+    with ThreadPoolExecutor(max(1, len(works)), what) as pool:
+        for work in works:
+            found.append(pool.submit(work, partial(_await, tuple(found))))
+    errors = [error for one in found if not isinstance(error := one.exception(), _NoTurnError | None)]
+    for error in errors[1:]:
+        log.warning("failed beside something that failed", what=what, error=str(error))
+    if errors:
+        raise errors[0]
+    return [one.result() for one in found]
+
+
+def _await(before: Sequence[Future[T]]) -> None:
+    if any(one.exception() is not None for one in before):
+        raise _NoTurnError
