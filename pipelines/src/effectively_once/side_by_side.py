@@ -5,6 +5,7 @@ No thread outlives its call, whatever fails in it or beside it. So nothing of an
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import TypeVar
 import structlog
 
 log = structlog.get_logger()
+S = TypeVar("S")
 T = TypeVar("T")
 Turn = Callable[[], None]
 """Waits until it is one's turn. Raises where somebody before failed: then nobody behind gets one."""
@@ -81,3 +83,45 @@ def in_turn(what: str, works: Sequence[Callable[[Turn], T]]) -> list[T]:
 def _await(before: Sequence[Future[T]]) -> None:
     if any(one.exception() is not None for one in before):
         raise _NoTurnError
+
+
+def take_each(
+    what: str,
+    read: Callable[[S], T],
+    over: Sequence[tuple[int, S]],
+    take: Callable[[T], object],
+    *,
+    at_once: int,
+    most: int,
+) -> None:
+    """Read each of some things, several at once, and take what is read one after the other, in their order.
+
+    Args:
+        what: names it, for logs.
+        read: is called in threads.
+        over: sizes of what to read, and what to read.
+        take: is called in this thread.
+        at_once: how many are read, or are there and wait to be taken, at most.
+        most: so large are these together at most, unless it is one alone.
+
+    Raises:
+        BaseException: of the first in order that cannot be read, or is not taken. Nothing is taken behind it.
+
+    """
+    if len(over) <= 1:
+        for _, one in over:
+            take(read(one))
+        return
+    rest, due, held = deque(over), deque[tuple[int, Future[T]]](), 0
+    with ThreadPoolExecutor(at_once, what) as pool:
+        try:
+            while rest or due:
+                while rest and (not due or (len(due) < at_once and held + rest[0][0] <= most)):
+                    size, one = rest.popleft()
+                    due.append((size, pool.submit(read, one)))
+                    held += size
+                take(due[0][1].result())
+                held -= due.popleft()[0]
+        finally:
+            for _, future in due:
+                future.cancel()

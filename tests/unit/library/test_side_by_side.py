@@ -8,7 +8,7 @@ from typing import Never
 import pytest
 from structlog.testing import capture_logs
 
-from effectively_once.side_by_side import Turn, beside, in_turn
+from effectively_once.side_by_side import Turn, beside, in_turn, take_each
 
 WAIT_S = 20.0
 """For a condition that comes at once, or never."""
@@ -132,3 +132,62 @@ def test_all_that_fails_is_told_of_and_the_first_in_order_is_raised() -> None:
 def test_one_work_alone_takes_no_thread() -> None:
     assert in_turn("show", [lambda _: threading.current_thread()]) == [threading.current_thread()]
     assert in_turn("show", []) == []
+
+
+def sized(number: int, size: int = 1) -> list[tuple[int, int]]:
+    return [(size, one) for one in range(number)]
+
+
+def test_several_are_read_at_once_and_taken_in_their_order() -> None:
+    """The first one is the last to come."""
+    all_read, last = threading.Barrier(3), threading.Event()
+    taken: list[int] = []
+
+    def read(number: int) -> int:
+        all_read.wait(WAIT_S)
+        if number == 2:
+            last.set()
+        assert last.wait(WAIT_S)
+        return number
+
+    take_each("fold", read, sized(3), taken.append, at_once=3, most=3)
+    assert taken == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("size", "most", "waiting"), [(1, 20, 4), (5, 20, 4), (5, 10, 2), (50, 10, 1)])
+def test_no_more_is_read_than_may_wait(size: int, most: int, waiting: int) -> None:
+    """By number and by size; what is too large is read alone."""
+    read: list[int] = []
+    seen: list[int] = []
+
+    def note(number: int) -> int:
+        read.append(number)
+        return number
+
+    def take(number: int) -> None:
+        seen.append(len(read) - number)
+
+    take_each("fold", note, sized(20, size), take, at_once=4, most=most)
+    assert len(seen) == 20
+    assert max(seen) <= waiting, "of those that were read the ones before it are taken"
+
+
+@pytest.mark.parametrize("where", ["read", "take"])
+def test_nothing_is_taken_behind_one_that_fails(where: str) -> None:
+    taken: list[int] = []
+
+    def read(number: int) -> int:
+        if (number, where) == (1, "read"):
+            _fail("second")
+        return number
+
+    def take(number: int) -> None:
+        if (number, where) == (1, "take"):
+            _fail("second")
+        taken.append(number)
+
+    before = threading.active_count()
+    with pytest.raises(ConnectionError, match="second"):
+        take_each("fold", read, sized(9), take, at_once=3, most=9)
+    assert taken == [0]
+    assert threading.active_count() == before
