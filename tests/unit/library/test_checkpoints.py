@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import cast
 
 import pytest
@@ -10,6 +11,7 @@ from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.errors import CheckpointError
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Answer, Request
 from effectively_once.store.object_store import S3ObjectStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore
@@ -37,6 +39,27 @@ def test_a_whole_checkpoint_and_one_that_never_was_are_gone_on_with() -> None:
     checkpoint().check()
     assert checkpoint().offsets(1) == {"events": {"0": 9}}
     checkpoint(**dict.fromkeys(WHOLE)).check()
+
+
+class Awaiting(ListedStore):
+    """Has two who read wait for each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both_read = threading.Barrier(2)
+
+    def answer(self, request: Request) -> Answer:
+        self._both_read.wait(20.0)
+        return super().answer(request)
+
+
+def test_a_batch_lies_between_two_offsets_that_are_read_at_once() -> None:
+    """Were one read after the other, the first reader would wait for ever."""
+    store = Awaiting()
+    store.objects = {f"{FOLDER}/{name}": body for name, body in WHOLE.items()}
+    found = Checkpoint(cast(S3ObjectStore, store), Layout("clicks"), LINEAGE)
+    assert found.ranges(1, {"events": {"0": 2}}) == {"events": {"0": (5, 9)}}
+    assert checkpoint().ranges(0, {"events": {"0": 2}}) == {"events": {"0": (2, 5)}}
 
 
 GARBLED: list[tuple[str, bytes | None]] = [

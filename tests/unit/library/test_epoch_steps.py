@@ -132,6 +132,16 @@ def test_a_copy_is_a_duplicate_however_many_epochs_after_its_original_until_its_
     assert (told["accepted"], told["duplicate"]) == (accepted, 2 - accepted)
 
 
+def test_a_shard_shows_its_sinks_in_the_order_of_declaration_and_dead_letters_last() -> None:
+    """Tables may refer to those before them, and nothing is shown behind a sink that refuses."""
+    place = Place()
+    found, _ = place.dedup(table([{}, {"reason": "bad"}]))
+    assert [name for name, _ in place.published] == ["accepted", "orders", DEAD_LETTER]
+    place.published.clear()
+    place.aggregate(found)
+    assert [name for name, _ in place.published] == ["per_user", "per_id"]
+
+
 def test_only_what_is_accepted_moves_the_watermark() -> None:
     """Neither a late or malformed record, nor a copy that claims another time (R6)."""
     rows = [

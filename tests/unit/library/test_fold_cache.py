@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from effectively_once.errors import ChainError
 from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, Request, body_of, create_once, run
+from effectively_once.ledger.objects import Answer, Delete, Get, Request, body_of, create_once, run
 from effectively_once.state import catalog, merge, windows
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Count
 from effectively_once.state.catalog import Catalog
-from effectively_once.state.deltas import FoldCache, Named, ShardDeltas
+from effectively_once.state.deltas import READERS, FoldCache, Named, ShardDeltas
 from effectively_once.state.lateness import Windows
 from effectively_once.state.windows import WindowState
 from tests.unit.ledger.memory_store import MemoryStore
@@ -135,6 +136,43 @@ class Counts:
         counts = self.cache.state(self.log, lambda: WindowState(WINDOWS, VALUES), named, epoch)
         found: list[int] = counts.final(None, 1000)["count"].to_pylist()
         return sum(found)
+
+
+class Awaiting(MemoryStore):
+    """Has so many who read wait for each other."""
+
+    def __init__(self, readers: int) -> None:
+        super().__init__()
+        self._all_read = threading.Barrier(readers)
+
+    def answer(self, request: Request) -> Answer:
+        if isinstance(request, Get):
+            self._all_read.wait(20.0)
+        return super().answer(request)
+
+
+class Order:
+    """State that tells in which order it was folded."""
+
+    def __init__(self) -> None:
+        self.folded: list[str] = []
+
+    def fold(self, delta: pa.Table) -> None:
+        self.folded += delta["key"].to_pylist()
+
+    def expire(self, watermark_ms: int | None) -> None:
+        raise NotImplementedError
+
+
+def test_a_new_worker_reads_several_deltas_at_once_and_folds_them_in_order() -> None:
+    """Were one read after the other, the first reader would wait for ever."""
+    log = ShardDeltas(Awaiting(READERS), LAYOUT, "counts", 0, windows.canonical)
+    named = []
+    for epoch in range(2 * READERS):
+        delta = pa.table({"key": [f"{epoch}"], "window_start_ms": [0], "count": [1]}, schema=windows.schema(VALUES))
+        named.append(Named(epoch, log.write(epoch, delta)))
+    state = FoldCache().state(log, Order, named, 2 * READERS)
+    assert state.folded == [f"{epoch}" for epoch in range(2 * READERS)]
 
 
 def test_a_fold_that_fails_half_way_is_not_found_again() -> None:

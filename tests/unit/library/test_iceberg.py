@@ -55,6 +55,18 @@ def test_each_epoch_is_one_snapshot_that_tells_what_it_shows() -> None:
     assert lake.sink().read_mark() == Mark(2, 1, 1, digest.of_rows_in(rows("d")))
 
 
+def test_an_epoch_is_committed_in_its_turn_and_not_where_there_is_none() -> None:
+    """All else is done before: what a sink before it shows is waited for with the commit alone."""
+    lake = Lake()
+    sink = lake.sink()
+    with pytest.raises(LookupError, match="no turn"):
+        sink.publish_staged(0, 1, [sink.stage(0, rows("a"))], turn=raise_(LookupError("no turn")))  # type: ignore[arg-type]
+    assert lake.ids() == []
+    asked: list[list[str]] = []
+    sink.publish_staged(0, 1, [sink.stage(0, rows("a"))], turn=lambda: asked.append(lake.ids()))
+    assert (asked, lake.ids()) == ([[]], ["a"])
+
+
 def test_a_repeat_shows_nothing_again_and_other_rows_are_refused() -> None:
     lake = Lake()
     assert [lake.publish(0, rows("a", "b"), generation) for generation in (1, 2)] == [Published.NOW, Published.BEFORE]

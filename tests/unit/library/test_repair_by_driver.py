@@ -56,6 +56,7 @@ class MemoryDriver(Driver):
             first_offsets=lambda: first,
             topic_ids=lambda: world.topic_ids,
             same_topic=lambda *_: None,
+            look=lambda _: None,
             within=lambda _: None,
         )
         self.job, self.source, self.control = job, source, wishes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.epoch import shard_state
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
+from effectively_once.ledger.objects import Answer, Request
 from tests.thinned import thinned
 from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
@@ -44,16 +46,20 @@ def finish(world: World) -> None:
         driver.finish(driver.declare())
 
 
-def at_request(world: World, number: int, happens: object) -> None:
-    """Let something happen before a request of whoever asks the store next."""
-    requests = itertools.count()
+def at_request(world: World, number: int, happens: Callable[[], object]) -> None:
+    """Let something happen before a request of whoever asks the store next, which may ask it in threads of its own."""
+    requests, answer = itertools.count(), world.store.answer
 
-    def count(_: object) -> None:
+    def count(request: Request) -> Answer:
         if next(requests) == number:
-            assert callable(happens)
             happens()
+        return answer(request)
 
-    world.store.before = count
+    world.store.answer = count  # type: ignore[method-assign]
+
+
+def mend_store(world: World) -> None:
+    vars(world.store).pop("answer", None)
 
 
 @pytest.mark.parametrize("number", thinned(range(14)))
@@ -64,7 +70,7 @@ def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing
     at_request(world, number, lambda: world.driver().start())
     with suppress(StaleDriverError):
         world.mending().carry_out(pinned, OLD)
-    world.store.mend()
+    mend_store(world)
     finish(world)
     assert_exact(world)
 
@@ -81,7 +87,7 @@ def test_a_command_that_is_killed_anywhere_is_run_again(number: int, after: tupl
     at_request(world, number, die)
     with suppress(BrokenOffError):
         world.mending().carry_out(world.declared, OLD)
-    world.store.mend()
+    mend_store(world)
     with suppress(ControlError):
         world.repair()
     finish(world)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from effectively_once import Count, Pipeline, ToFiles, ToIceberg, ToKafka, ToTable, Windowed
 from effectively_once.epoch import between
@@ -17,6 +19,7 @@ from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Answer, Get, Put, Request
 from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.manifest import ManifestSink
@@ -244,6 +247,65 @@ def test_files_of_an_epoch_that_a_shard_is_missing_from_stay_invisible(files: Fi
     with pytest.raises(RuntimeError, match=r"some shards of \['raw'\] did not report"):
         whole(files, shards, notes)
     assert not files("raw").has(EPOCH)
+
+
+class WatchedStore(MemoryStore):
+    """Has those who ask for an object wait for each other."""
+
+    def __init__(self, objects: dict[str, bytes], awaited: list[str]) -> None:
+        super().__init__()
+        self.objects, self.awaited, self.all_ask = objects, awaited, threading.Barrier(len(awaited))
+
+    def answer(self, request: Request) -> Answer:
+        if isinstance(request, Get) and request.key in self.awaited:
+            self.all_ask.wait(20.0)
+        return super().answer(request)
+
+
+def manifests(files: Files, epoch: int) -> list[str]:
+    return [files.layout.manifest(name, epoch) for name in PIPELINE.staged_sinks]
+
+
+def test_staged_sinks_ask_side_by_side_and_show_in_the_order_of_declaration(files: Files) -> None:
+    """Were one asked after the other, the first would wait for ever."""
+    shards, notes = publish(files)
+    store = files.store = WatchedStore(files.store.objects, manifests(files, EPOCH - 1))
+    whole(files, shards, notes)
+    ours = manifests(files, EPOCH)
+    assert [put.key for put in store.requests if isinstance(put, Put) and put.key in ours] == ours
+
+
+def test_the_manifest_before_is_asked_for_while_totals_are_staged(files: Files) -> None:
+    """Were the file put first, it would wait for ever."""
+    shards, notes = publish(files)
+    both = threading.Barrier(2)
+
+    class Store(MemoryStore):
+        def answer(self, request: Request) -> Answer:
+            before = files.layout.manifest("totals", EPOCH - 1)
+            if (isinstance(request, Get) and request.key == before) or "/totals/data/" in request.key:
+                both.wait(20.0)
+            return super().answer(request)
+
+    objects, files.store = files.store.objects, Store()
+    files.store.objects = objects
+    record = whole(files, shards, notes)
+    assert record.sinks["totals"]["0"].rows == 1
+
+
+@pytest.mark.parametrize("gone", [("raw",), ("totals",), ("raw", "totals")])
+def test_nothing_is_shown_behind_a_sink_that_refuses(files: Files, gone: tuple[str, ...]) -> None:
+    """The first one in order is told, and the others are logged."""
+    shards, notes = publish(files)
+    for name in gone:
+        del files.store.objects[files.layout.manifest(name, EPOCH - 1)]
+    with capture_logs() as logs, pytest.raises(SinkError, match="manifest of epoch 3 is gone") as refused:
+        whole(files, shards, notes)
+    wheres = [files.layout.manifest(name, EPOCH - 1) for name in gone]
+    assert refused.value.where == wheres[0]
+    assert [line["error"].split("(")[1].split(")")[0] for line in logs] == wheres[1:]
+    order = PIPELINE.staged_sinks
+    assert [name for name in order if files(name).has(EPOCH)] == [*order[: order.index(gone[0])]]
 
 
 def test_an_epoch_without_its_totals_is_not_recorded(files: Files) -> None:

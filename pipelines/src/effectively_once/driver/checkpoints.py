@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from effectively_once.errors import CheckpointError
@@ -151,8 +152,10 @@ class Checkpoint:
             CheckpointError: an offsets object is missing or corrupt.
 
         """
-        ends = self.offsets(batch_id)
-        starts = first if batch_id == 0 else self.offsets(batch_id - 1)
+        wanted = range(batch_id, max(-1, batch_id - 2), -1)
+        with ThreadPoolExecutor(2, "offsets") as pool:
+            ends, *before = pool.map(self.offsets, wanted)
+        starts = before[0] if before else first
         if ends is None or starts is None:
             raise CheckpointError(
                 f"offsets of batch {batch_id if ends is None else batch_id - 1} are missing",

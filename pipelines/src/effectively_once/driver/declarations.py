@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from effectively_once.driver import clock
 from effectively_once.driver.table_watch import TableWatch
@@ -31,8 +32,15 @@ class Declarations:
         self.wheel_digest, self.runtime = wheel_digest, {**runtime}
 
     def of_batch(self, seen: Head, ranges: Ranges, lineage: str, batch_id: int) -> Declaration:
-        """Return the declaration of the epoch that a batch of Spark becomes. Raises SourceError."""
-        now = self.source.topic_ids()
+        """Return the declaration of the epoch that a batch of Spark becomes. Raises SourceError.
+
+        Broker and database are asked at once, and asked anew for each epoch: what they said before does not hold.
+        """
+        with ThreadPoolExecutor(2, "declare") as pool:
+            tried = pool.submit(self.tables.find_tried)
+            # What fails of this is asked again where it is needed: another topic comes first.
+            pool.submit(self.source.look, ranges)
+            now = self.source.topic_ids()
         self.source.same_topic(seen, now)
         self.source.within(ranges)
         pinned = None if self.watch is None else self.watch.pin(seen, ranges)
@@ -50,7 +58,7 @@ class Declarations:
             settings_digest=self.job.digest,
             clock=pinned,
             # Again: somebody may have added constraints since.
-            tried=self.tables.find_tried(),
+            tried=tried.result(),
             bytes_max=self._bytes_max,
         )
 

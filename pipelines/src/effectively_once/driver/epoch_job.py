@@ -53,6 +53,7 @@ class EpochJob:
         self.job, self.settings, self.pipeline, self.chain = job, job.settings, job.pipeline, chain
         self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
         self.plan: StatefulPlan | None = None
+        self._opened: dict[str, StagedSink] = {}
 
     def attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> Outcome:
         """One run of an epoch's job, and the totals after it."""
@@ -102,4 +103,7 @@ class EpochJob:
         return Outcome(record, summary.repeated, summary.letters)
 
     def _files(self, name: str) -> StagedSink:
-        return open_staged(self.job, self.chain.store, name)
+        """Return a staged sink: what it committed to last it need not read again, as its commits have conditions."""
+        if name not in self._opened:
+            self._opened[name] = open_staged(self.job, self.chain.store, name)
+        return self._opened[name]

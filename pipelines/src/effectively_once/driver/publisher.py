@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from effectively_once import points
 from effectively_once.driver.declarations import Declarations
-from effectively_once.driver.epoch_job import EpochJob
+from effectively_once.driver.epoch_job import EpochJob, Outcome
 from effectively_once.driver.metrics import Metrics
 from effectively_once.driver.worker_errors import name_error
 from effectively_once.epoch import recorded, refusals, rows
@@ -19,7 +20,9 @@ from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
+from effectively_once.ledger.objects import Delete
 from effectively_once.progress import announce
+from effectively_once.side_by_side import beside
 from effectively_once.sources import retained
 
 EPOCH_ATTEMPTS = 3
@@ -45,47 +48,39 @@ class Publisher:
         self.declarations, self.epoch_job, self.metrics, self.stopping = declarations, epoch_job, metrics, stopping
         self.chain, self.settings, self.pipeline = epoch_job.chain, epoch_job.settings, epoch_job.pipeline
         self.source = declarations.source
+        self._unread: list[str] = []
 
     def pin(self, declaration: Declaration, seen: Head) -> Declaration:
         """Declare an epoch; with it the one before is recorded."""
         self.chain.declare(declaration)
         points.reach("declared", epoch=declaration.epoch)
-        self._collect(seen)
+        self._unread += self._list_unread(seen)
         assert self.chain.head.declared is not None  # noqa: S101 - it was just put
         return self.chain.head.declared
 
-    def _collect(self, seen: Head) -> None:
-        """Delete what nobody reads any more now that head records an epoch (R9)."""
-        self.chain.live.collect(self.chain.store, self.chain.head.floor)
+    def _list_unread(self, seen: Head) -> list[str]:
+        """Name what nobody reads any more now that head records an epoch (R9)."""
+        keys = self.chain.live.take_out(self.chain.head.floor)
         if seen.tail:
             last = seen.tail[-1]
             steps = refusals.recorded_steps(self.pipeline, last)
-            recorded.collect(steps, self.chain.store, self.chain.layout, last.epoch, last.shards, anew=last.decides)
+            keys += recorded.records_of(steps, self.chain.layout, last.epoch, last.shards, anew=last.decides)
+        return keys
+
+    def _collect(self) -> None:
+        """Delete what was listed."""
+        keys, self._unread = self._unread, []
+        for key in keys:
+            self.chain.store.answer(Delete(key))
 
     def publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         """Publish the declared epoch. Raises what has a name, and whatever fails an epoch three times."""
         started = time.monotonic()
         facts = {"epoch": declaration.epoch, "generation": self.chain.head.generation, "driver": os.getpid()}
         announce("epoch", state="declared", **facts)
-        for attempt in range(EPOCH_ATTEMPTS):
-            try:
-                # What is divided has large rows, as has what failed for them.
-                measured = repeat or declaration.repairs is not None
-                outcome = self.epoch_job.attempt(declaration, frame, measured=measured)
-                break
-            except Exception as error:
-                # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
-                self.chain.still_ours()
-                named = name_error(error)
-                if named is not None and (not named.passing or attempt == EPOCH_ATTEMPTS - 1):
-                    raise named from error
-                if attempt == EPOCH_ATTEMPTS - 1:
-                    self._refuse_lost(error)
-                    raise
-                log.warning(
-                    "epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300]
-                )
-                repeat = True
+        # Head names none of it by now, so the epoch need not wait for it.
+        with beside("collect", self._collect):
+            outcome = self._attempt(declaration, frame, repeat)
         record, repeat = outcome.record, repeat or outcome.repeated
         ms = {**record.ms, "total": round((time.monotonic() - started) * 1000)}
         self.chain.published = record = record.model_copy(update={"ms": ms})
@@ -101,6 +96,28 @@ class Publisher:
         points.reach("epoch_published", epoch=declaration.epoch)
         out = {name: sum(rows.rows for rows in shards.values()) for name, shards in record.sinks.items()}
         log.info("epoch published", **line, ranges=record.ranges, out=out, bytes=record.bytes, catalog=record.catalog)
+
+    def _attempt(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> Outcome:
+        """Run the epoch's job until it ends well, three times at most; a repeat of it is told of."""
+        for attempt in range(EPOCH_ATTEMPTS):
+            try:
+                # What is divided has large rows, as has what failed for them.
+                measured = repeat or attempt > 0 or declaration.repairs is not None
+                outcome = self.epoch_job.attempt(declaration, frame, measured=measured)
+                return replace(outcome, repeated=outcome.repeated or attempt > 0)
+            except Exception as error:
+                # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
+                self.chain.still_ours()
+                named = name_error(error)
+                if named is not None and (not named.passing or attempt == EPOCH_ATTEMPTS - 1):
+                    raise named from error
+                if attempt == EPOCH_ATTEMPTS - 1:
+                    self._refuse_lost(error)
+                    raise
+                log.warning(
+                    "epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300]
+                )
+        raise AssertionError("the last attempt returns or raises")
 
     def _refuse_lost(self, error: Exception) -> None:
         """Name the failure of an epoch whose input the topic lost meanwhile: Spark has words of its own for it."""

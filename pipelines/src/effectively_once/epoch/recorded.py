@@ -106,10 +106,16 @@ def add_recorded(
 def collect(
     steps: Iterable[str], store: ObjectStore, layout: Layout, epoch: int, shards: int, *, anew: int | None = None
 ) -> None:
-    """Delete what the named steps recorded in an epoch. Nobody reads it once head records the epoch (R9)."""
-    for name in steps:
-        for shard in range(shards):
-            store.answer(Delete(layout.step_record(name, epoch, shard, anew)))
+    """Delete what `records_of` names. Nobody reads it once head records the epoch (R9)."""
+    for key in records_of(steps, layout, epoch, shards, anew=anew):
+        store.answer(Delete(key))
+
+
+def records_of(
+    steps: Iterable[str], layout: Layout, epoch: int, shards: int, *, anew: int | None = None
+) -> Iterator[str]:
+    """Name what the named steps recorded in an epoch."""
+    return (layout.step_record(name, epoch, shard, anew) for name in steps for shard in range(shards))
 
 
 def read_or_make(key: str, make: Callable[[], bytes]) -> Step[tuple[bytes, bool]]:

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.rows import Rows
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.pipeline import Pipeline
+from effectively_once.side_by_side import Turn, in_turn
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.staged import StagedFile, StagedSink
 
@@ -103,27 +105,36 @@ class Summary:
             sink: opens one.
 
         Raises:
-            RuntimeError: a shard did not report; nothing of that sink is visible.
+            RuntimeError: a shard did not report; nothing of any of them is visible.
             SinkError: the epoch is there with other rows (R4).
+            PipelineError: as a sink does; of several, the first one's.
 
         """
         epoch, staged = declaration.epoch, self.files()
         totals = {each.totals.name: each for each in pipeline.windows if each.totals is not None}
-        for name in pipeline.staged_sinks:
+        names = pipeline.staged_sinks
+        missing = [name for name in names if name not in totals and len(staged.get(name, [])) != declaration.shards]
+        if missing:
+            # They are shown at once: with some of the rows the epoch could never be completed.
+            raise RuntimeError(f"epoch {epoch}: some shards of {missing} did not report")
+
+        def show(name: str, opened: StagedSink, turn: Turn) -> tuple[Rows, Published, int]:
             began = time.monotonic()
-            opened = sink(name)
             if name in totals:
                 table, wide = totals_of(pipeline, totals[name], found)
                 for row in wide:
                     log.warning("total too large, null is published", epoch=epoch, sink=name, **_exact(row))
                 table = table.select(pipeline.schema_of(name).names)
-                staged[name] = [opened.stage(epoch, table)]
-            elif len(staged.get(name, [])) != declaration.shards:
-                # They are shown at once: with some of the rows the epoch could never be completed.
-                raise RuntimeError(f"epoch {epoch}: some shards of {[name]} did not report")
-            content, published = opened.publish_staged(epoch, generation, staged[name])
+                content, published = opened.publish_table(epoch, generation, table, turn=turn)
+            else:
+                content, published = opened.publish_staged(epoch, generation, staged[name], turn=turn)
+            return content, published, round((time.monotonic() - began) * 1000)
+
+        # What is visible becomes so in the order of declaration, and nothing does behind one that fails.
+        shown = in_turn("show", [partial(show, name, sink(name)) for name in names])
+        for name, (content, published, took) in zip(names, shown, strict=True):
             self._sinks[name] = {"0": content}
-            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - began) * 1000)
+            self.ms[name] = self.ms.get(name, 0) + took
             self.repeated |= published is Published.BEFORE
 
     def record(self, declaration: Declaration, generation: int, pipeline: Pipeline, shards: int) -> EpochRecord:

@@ -30,6 +30,7 @@ from effectively_once.ledger import digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore
 from effectively_once.ledger.rows import Rows
+from effectively_once.side_by_side import AT_ONCE, Turn
 from effectively_once.sinks import lake_tables
 from effectively_once.sinks.database import PATIENCE_S
 from effectively_once.sinks.lake_catalog import LakeAddress, Opened, open_catalog, refusal_of
@@ -70,19 +71,34 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
         self._files = LakeFiles(store, Layout(address.pipeline), address.sink, shape)
         self._opened = opened or partial(open_catalog, address, patience_s)
         self._table: Table | None = None
+        self._turn = AT_ONCE
 
     def stage(self, epoch: int, table: object) -> StagedFile:
         """See LakeFiles."""
         return self._files.stage(epoch, table)
 
     def publish_staged(
-        self, epoch: int, generation: int, staged: Sequence[StagedFile], *, begins: bool = False
+        self,
+        epoch: int,
+        generation: int,
+        staged: Sequence[StagedFile],
+        *,
+        begins: bool = False,
+        turn: Turn = AT_ONCE,
     ) -> tuple[Rows, Published]:
         """Make an epoch's staged files visible, all of them at once. Raises what `publish` raises.
 
         `begins` is for a sink that is new to its chain: it gets the mark of an epoch over nothing, whatever it had.
+        `turn` is called right before the snapshot is committed.
         """
+        self._turn = turn
         return self._begin(epoch, generation) if begins else self.publish(epoch, generation, staged)
+
+    def publish_table(
+        self, epoch: int, generation: int, table: object, *, turn: Turn = AT_ONCE
+    ) -> tuple[Rows, Published]:
+        """See StagedSink."""
+        return self.publish_staged(epoch, generation, [self.stage(epoch, table)], turn=turn)
 
     def make(self, *, patience_s: float = PATIENCE_S, say: Callable[[str], object] = lambda _: None) -> None:
         """Make the table, and the catalog before it. Raises as `lake_tables.create` does."""
@@ -147,6 +163,7 @@ class IcebergSink(TransactionalSink[Sequence[StagedFile]]):
         expired = find_expired(table.metadata)
         updates = (*transaction._updates, tag, *_removals(expired))
         self.announce("transaction_open")
+        self._turn()
         try:
             # By the catalog: a transaction of PyIceberg's would be repeated on top of other commits.
             as_read: Any = AsRead(table.metadata)

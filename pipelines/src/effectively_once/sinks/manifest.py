@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from effectively_once.ledger import checksum, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.rows import Rows
+from effectively_once.side_by_side import AT_ONCE, Turn, beside
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds, Manifest, bounds_of, manifest_of
 from effectively_once.sinks.publish import Mark, Published
@@ -57,6 +59,14 @@ class ManifestSink:
         """
         return self.publish_staged(epoch, generation, [self.stage(epoch, table)])
 
+    def publish_table(
+        self, epoch: int, generation: int, table: pa.Table, *, turn: Turn = AT_ONCE
+    ) -> tuple[Rows, Published]:
+        """Do as `publish`, and ask for the manifest before while the file is put."""
+        with beside("gap", partial(self._refuse_after_a_gap, epoch)):
+            staged = self.stage(epoch, table)
+        return self._show(epoch, generation, [staged], turn)
+
     def stage(self, epoch: int, table: pa.Table) -> StagedFile:
         """Write a file that nobody reads before a manifest names it; of no rows there is none."""
         rows, table_digest = table.num_rows, digest.of_rows_in(table)
@@ -72,14 +82,24 @@ class ManifestSink:
         return StagedFile(name=name, rows=rows, digest=table_digest, bytes=len(body))
 
     def publish_staged(
-        self, epoch: int, generation: int, staged: Sequence[StagedFile], *, begins: bool = False
+        self,
+        epoch: int,
+        generation: int,
+        staged: Sequence[StagedFile],
+        *,
+        begins: bool = False,
+        turn: Turn = AT_ONCE,
     ) -> tuple[Rows, Published]:
         """Make an epoch's staged files visible, all of them at once. Raises what `publish` raises.
 
         `begins` is for a sink that is new to its chain: there, the manifest of the epoch before need not be there.
+        `turn` is called right before the manifest is created.
         """
         if not begins:
             self._refuse_after_a_gap(epoch)
+        return self._show(epoch, generation, staged, turn)
+
+    def _show(self, epoch: int, generation: int, staged: Sequence[StagedFile], turn: Turn) -> tuple[Rows, Published]:
         content = Rows(
             rows=sum(file.rows for file in staged),
             digest=digest.add(file.digest for file in staged),
@@ -96,6 +116,7 @@ class ManifestSink:
         }
         key = self._layout.manifest(self._sink, epoch)
         body = checksum.seal(manifest)
+        turn()
         held = run(create_once(key, body), self._store)
         # Of an epoch long recorded the manifest may be gone, into a span: then nothing was in the way of ours (R9).
         span = self._span_of(epoch)

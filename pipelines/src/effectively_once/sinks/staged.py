@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from effectively_once.ledger.rows import Rows
+from effectively_once.side_by_side import AT_ONCE, Turn
 from effectively_once.sinks.publish import Mark, Published
 
 
@@ -34,17 +35,28 @@ class StagedSink(Stager, Protocol):
     """Shows epochs."""
 
     def publish_staged(
-        self, epoch: int, generation: int, staged: Sequence[StagedFile], *, begins: bool = False
+        self,
+        epoch: int,
+        generation: int,
+        staged: Sequence[StagedFile],
+        *,
+        begins: bool = False,
+        turn: Turn = AT_ONCE,
     ) -> tuple[Rows, Published]:
         """Make an epoch's staged files visible, all of them at once, or find that they were visible before.
 
-        `begins` is for a sink that is new to its chain: there, the epoch before need not be there.
+        `begins` is for a sink that is new to its chain: there, the epoch before need not be there. `turn` is called
+        right before anything becomes visible.
 
         Raises:
             SinkError: the epoch is there with other rows (R4), or the one before is not there (R10).
             UnreachableError: a server does not answer; the sink may be asked again.
 
         """
+        ...
+
+    def publish_table(self, epoch: int, generation: int, table: Any, *, turn: Turn = AT_ONCE) -> tuple[Rows, Published]:
+        """Stage a file of all rows of an epoch, then make it visible. Raises what `publish_staged` raises."""
         ...
 
     def mark_at(self, epoch: int) -> Mark | None:

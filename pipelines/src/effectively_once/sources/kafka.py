@@ -196,16 +196,11 @@ class KafkaSource:
         if lost:
             raise retained.refusal({self._settings.topic: lost})
 
-        def beyond() -> list[str]:
-            return [partition for partition, (_, end) in spans.items() if end > self._ends.get(partition, 0)]
-
         def look() -> list[str]:
-            # Of the same topic the end never sinks: what was told before still holds.
-            for partition, end in self.committed_ends(beyond()).items():
-                self._ends[partition] = max(end, self._ends.get(partition, 0))
-            return beyond()
+            self.look(ranges)
+            return self._list_beyond(spans)
 
-        missing: list[str] = beyond() and tenacity.Retrying(
+        missing: list[str] = self._list_beyond(spans) and tenacity.Retrying(
             retry=tenacity.retry_if_result(bool),
             wait=tenacity.wait_fixed(ENDS_WAIT_S),
             stop=tenacity.stop_after_delay(self._settings.start_patience_s),
@@ -219,6 +214,19 @@ class KafkaSource:
                 "Where the topic lost records, send them again or restore it. Where it did not, delete the checkpoint "
                 "folder of this lineage (never head.json): the driver then continues where the chain ends.",
             )
+
+    def look(self, ranges: Ranges) -> None:
+        """Ask once, for `within`, where the partitions end whose ranges are not known to be committed.
+
+        Raises what `committed_ends` raises.
+        """
+        if beyond := self._list_beyond(ranges.get(self._settings.topic, {})):
+            # Of the same topic the end never sinks: what was told before still holds.
+            for partition, end in self.committed_ends(beyond).items():
+                self._ends[partition] = max(end, self._ends.get(partition, 0))
+
+    def _list_beyond(self, spans: Mapping[str, tuple[int, int]]) -> list[str]:
+        return [partition for partition, (_, end) in spans.items() if end > self._ends.get(partition, 0)]
 
     def stream(self, spark: SparkSession, starting: dict[str, dict[str, int]]) -> DataFrame:
         """Read without end from given offsets, so many rows a batch at most."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from effectively_once.ledger import digest
 from effectively_once.ledger.delta import Delta, Folded, Span
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
+from effectively_once.side_by_side import take_each
 from effectively_once.state import homes
 
 Canonical = Callable[[pa.Table], pa.Table]
@@ -36,6 +38,9 @@ S = TypeVar("S", bound=State)
 
 INLINE_BYTES = 1024
 """Up to here a delta travels in its epoch's record: an object costs a request, head has room for 64 such records."""
+
+READERS, READ_ROWS = 8, 1 << 19
+"""Objects that are read at a time, and rows that these have together: the largest spans are read alone."""
 
 LARGEST = 2**63
 
@@ -264,9 +269,9 @@ class FoldCache:
         folded, state = self._kept.pop(where, (-1, None))
         if state is None or folded >= epoch or any(entry.first <= folded < entry.epoch for entry in named):
             folded, state = -1, fresh()
-        for entry in named:
-            if entry.epoch > folded and entry.rows.rows:
-                state.fold(self._rows(log, entry))
+        due = [(entry.rows.rows, entry) for entry in named if entry.epoch > folded and entry.rows.rows]
+        # A worker that is new folds all that lives: it waits for several at once, and adds them in the chain's order.
+        take_each("fold", partial(self._rows, log), due, state.fold, at_once=READERS, most=READ_ROWS)
         self._kept[where] = (epoch - 1, state)
         return state  # type: ignore[return-value]
 

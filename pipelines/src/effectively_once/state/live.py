@@ -75,20 +75,21 @@ class LiveDeltas:
         return declaration.epoch
 
     def collect(self, store: ObjectStore, floor: int) -> None:
-        """Delete what ends below the floor, and some of the deltas that were merged (R9).
+        """Delete what `take_out` names."""
+        for key in self.take_out(floor):
+            store.answer(Delete(key))
+
+    def take_out(self, floor: int) -> list[str]:
+        """Name what may be deleted: what ends below the floor, and some of the deltas that were merged (R9).
 
         To be called when head holds the floor and records every epoch that was added. A span that the floor divides
-        stays whole. What a crash leaves behind nobody reads.
+        stays whole. Each name is given once: what nobody deletes, nobody reads.
         """
         while self._latest and self._latest[0][0] < floor:
             self._latest.popleft()
-        for where in self._named:
-            for entry in self._below(where, floor):
-                key = entry.key(self._layout, *where)
-                if key is not None:
-                    store.answer(Delete(key))
-        for _ in range(min(len(self._merged), PACE * len(self._named))):
-            store.answer(Delete(self._merged.popleft()))
+        keys = [entry.key(self._layout, *where) for where in self._named for entry in self._below(where, floor)]
+        merged = [self._merged.popleft() for _ in range(min(len(self._merged), PACE * len(self._named)))]
+        return [key for key in (*keys, *merged) if key is not None]
 
     def _below(self, where: merge.Where, floor: int) -> list[Named]:
         """Take out the entries that end below the floor."""

@@ -28,14 +28,12 @@ from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import digest
 from effectively_once.ledger.delta import Span
 from effectively_once.ledger.epoch_record import EpochRecord
-from effectively_once.state.deltas import DAMAGE, Named, ShardDeltas, largest
+from effectively_once.state.deltas import DAMAGE, READERS, Named, ShardDeltas, largest
 
 FAN = 64
 """Entries of a group: a start reads at most 64 deltas, 64 spans of 64 epochs, and the spans of 4096."""
 ROWS = 1 << 19
 """Rows of a span: merging them takes 0.3 to 0.5 s, for which the epoch waits."""
-READERS = 8
-"""Objects that are read at a time."""
 
 Where = tuple[str, int]
 """Kind and shard."""
