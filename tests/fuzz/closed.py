@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from effectively_once import Pipeline, Windowed
-from tests.fuzz.model import Group
+from tests.fuzz.model import Group, starts_of
 from tests.fuzz.results import result
 from tests.fuzz.rows import Row
 
 
 def find_closed(
-    pipeline: Pipeline, keys: Sequence[str], rows: Iterable[Row], watermark_ms: int | None
+    pipeline: Pipeline, each: Windowed, rows: Iterable[Row], watermark_ms: int | None
 ) -> dict[Group, list[Row]]:
     """Return accepted rows by key and start of their window, of windows that are closed."""
-    length, found = pipeline.window_ms, dict[Group, list[Row]]()
+    length, found = each.length_ms or pipeline.window_ms, dict[Group, list[Row]]()
     for row in rows:
-        start = row["event_time_ms"] - row["event_time_ms"] % length
-        if watermark_ms is not None and start + length + pipeline.lateness_ms <= watermark_ms:
-            found.setdefault((tuple(row[name] for name in keys), start), []).append(row)
+        for start in starts_of(pipeline, each, row["event_time_ms"]):
+            if watermark_ms is not None and start + length + pipeline.lateness_ms <= watermark_ms:
+                found.setdefault((tuple(row[name] for name in each.keys), start), []).append(row)
     return found
 
 
@@ -29,7 +29,7 @@ def compute_due(
 ) -> tuple[list[Row], int]:
     """Return the results that its sink has to show, and how many groups have one that no sink takes."""
     due, impossible = list[Row](), 0
-    for (key, start), group in find_closed(pipeline, each.keys, rows, watermark_ms).items():
+    for (key, start), group in find_closed(pipeline, each, rows, watermark_ms).items():
         values = {name: result(value, group, pipeline.row_schema)[0] for name, value in each.values.items()}
         if None in values.values():
             impossible += 1

@@ -78,7 +78,15 @@ def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
     recorded = draw(st.sampled_from([None, None, _RECORDED]))
     bare = Pipeline(_untouched, columns, ids=ids, recorded=recorded)
     windows = draw(st.sampled_from([True, True, False])) and draw(_windows(bare))
-    timed = replace(bare, windows=windows or ())
+    window_ms = draw(st.sampled_from([1, 100, 60_000, LONGEST_MS]))
+    several = [(None, None), (1, None), (3, None), (3, 1), (4, 2)]
+    lengths = [tuple(n and n * window_ms for n in one) for one in several if (one[0] or 1) * window_ms <= LONGEST_MS]
+    chosen_lengths = [draw(st.sampled_from(lengths)) for _ in windows or ()]
+    own = tuple(
+        replace(each, length_ms=length, slide_ms=slide)
+        for each, (length, slide) in zip(windows or (), chosen_lengths, strict=True)
+    )
+    timed = replace(bare, windows=own, window_ms=window_ms)
     texts = [column.name for column in timed.row_schema if column.type in (pa.string(), pa.binary())]
     keys: list[tuple[str, ...]] = [()]
     if ids == "attached":
@@ -93,7 +101,6 @@ def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
     return replace(
         timed,
         rows=tuple(draw(st.permutations(rows))),
-        window_ms=draw(st.sampled_from([1, 100, 60_000, LONGEST_MS])),
         lateness_ms=draw(st.sampled_from([0, 50, 120_000, LONGEST_MS])),
         ahead_ms=draw(st.sampled_from([None, None, 0, LONGEST_MS])) if timed.timed else None,
         semantics=draw(st.sampled_from(["exactly_once", "at_least_once"])),

@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from effectively_once import Pipeline
+from effectively_once import Pipeline, Windowed
 from tests.fuzz.declarations import price_of
 from tests.fuzz.records import Record
 from tests.fuzz.rows import Row, row_of
 
 Group = tuple[tuple[Any, ...], int]
 """Key and start of a window."""
+
+
+def starts_of(pipeline: Pipeline, each: Windowed, time_ms: int) -> list[int]:
+    """Return where the windows begin that hold a time."""
+    length = each.length_ms or pipeline.window_ms
+    slide = each.slide_ms or length
+    newest = time_ms - time_ms % slide
+    return [newest - back for back in range(0, length, slide)]
 
 
 @dataclass
@@ -44,8 +52,10 @@ class Model:
     _offset: int = 0
 
     def _closed(self, time_ms: int) -> bool:
-        length, mark = self.pipeline.window_ms, self.watermark_ms
-        return mark is not None and time_ms - time_ms % length + length + self.pipeline.lateness_ms <= mark
+        return self._ended(time_ms - time_ms % self.pipeline.window_ms + self.pipeline.window_ms)
+
+    def _ended(self, end_ms: int) -> bool:
+        return self.watermark_ms is not None and end_ms + self.pipeline.lateness_ms <= self.watermark_ms
 
     def epoch(self, records: Sequence[Record]) -> Expected:
         """Take the records of an epoch."""
@@ -53,7 +63,8 @@ class Model:
         times = [] if self.watermark_ms is None else [self.watermark_ms]
         for each in pipeline.windows:
             groups = self._open.setdefault(each.name, {})
-            due = [group for group in groups if self._closed(group[1])]
+            length = each.length_ms or pipeline.window_ms
+            due = [group for group in groups if self._ended(group[1] + length)]
             found.closed[each.name] = {group: groups.pop(group) for group in due}
         known = {id_: time_ms for id_, time_ms in self._ids.items() if not self._closed(time_ms)}
         for offset, record in enumerate(records, self._offset):
@@ -80,6 +91,7 @@ class Model:
         return found
 
     def _count(self, row: Row) -> None:
-        start = row["event_time_ms"] - row["event_time_ms"] % self.pipeline.window_ms
         for each in self.pipeline.windows:
-            self._open[each.name].setdefault((tuple(row[name] for name in each.keys), start), []).append(row)
+            key, groups = tuple(row[name] for name in each.keys), self._open[each.name]
+            for start in starts_of(self.pipeline, each, row["event_time_ms"]):
+                groups.setdefault((key, start), []).append(row)

@@ -99,10 +99,10 @@ def test_results_are_those_of_windows_that_are_closed() -> None:
     (each, *_) = pipeline.windows
     times = [row["event_time_ms"] for row in rows]
     assert compute_due(pipeline, each, rows, None) == ([], 0)
-    assert not find_closed(pipeline, each.keys, rows, min(times) + pipeline.lateness_ms)
+    assert not find_closed(pipeline, each, rows, min(times) + pipeline.lateness_ms)
     beyond_ms = max(times) + pipeline.lateness_ms + pipeline.window_ms
     due, impossible = compute_due(pipeline, each, rows, beyond_ms)
-    groups = find_closed(pipeline, each.keys, rows, beyond_ms)
+    groups = find_closed(pipeline, each, rows, beyond_ms)
     assert len(due) + impossible == len(groups) > 0
     assert sum(map(len, groups.values())) == len(rows)
     assert {*due[0]} == {*each.keys, "window_start_ms", *each.values}

@@ -16,6 +16,7 @@ from tests.model import at
 from tests.model.at import LAYOUT
 from tests.model.outputs import FILES
 from tests.model.outside import Row
+from tests.model.rules import Pipeline
 from tests.model.world import World
 
 MISSING = "missing="
@@ -73,6 +74,15 @@ def incomplete(world: World, expected: tuple[str, ...]) -> str | None:
     """Name the difference between what a recovered pipeline published and its input."""
     rows = sorted(row.split("=")[0] for _, row in visible(started(world)))
     return None if rows == sorted(expected) else f"after recovery the sinks hold {rows}"
+
+
+def closed(world: World, pipeline: Pipeline) -> list[str]:
+    """Return the ids in long windows that the last epoch has closed, all of which were in time."""
+    head, span = head_of(world), pipeline.long + pipeline.lateness
+    watermark = head.tail[-1].watermark_ms if head is not None else None
+    return [
+        one for one, time in pipeline.input if watermark is not None and time - time % pipeline.long + span <= watermark
+    ]
 
 
 def mark_outside(world: World, *, of_epoch: bool = False) -> str | None:

@@ -55,9 +55,9 @@ class DividedDriver(Driver):
         due = due_epoch.repair(seen) if self.rest_first else None
         if due is None:
             return (yield from Driver._next(self, at))
-        floor = state.live(self.pipeline, at).floor(due)
+        floor = state.live(self.pipeline, self.rules, at).floor(due)
         held = yield from self._head(chain.declare(LAYOUT, at.held, due, at.record, floor))
-        yield from state.collected(self.pipeline, at, held.head.floor)
+        yield from state.collected(self.pipeline, self.rules, at, held.head.floor)
         yield from self._output_collected(seen.tail[-1])
         return at.holding(held, phase="decide", epoch=due.model_dump_json(), published="")
 

@@ -83,13 +83,13 @@ class Driver:
         )
         declaration = self._declaration(declaration)
         text = declaration.model_dump_json()
-        floor = state.live(self.pipeline, at).floor(declaration)
+        floor = state.live(self.pipeline, self.rules, at).floor(declaration)
         if not self.rules.r9_floor_before_deletion:
-            yield from state.collected(self.pipeline, at, floor)
+            yield from state.collected(self.pipeline, self.rules, at, floor)
         if not self.rules.r3_declare_before_publish:
             return replace(at, phase="decide", epoch=text)
         held = yield from self._head(chain.declare(LAYOUT, at.held, declaration, at.record, floor))
-        yield from state.collected(self.pipeline, at, held.head.floor)
+        yield from state.collected(self.pipeline, self.rules, at, held.head.floor)
         yield from self._output_collected(last)
         return at.holding(held, phase="decide", epoch=text, published="")
 
@@ -137,6 +137,8 @@ class Driver:
         if partials is None:
             return repeat(at)
         delta = yield from state.count(self.rules, at, partials)
+        if self.pipeline.long:
+            partials = yield from state.closing(self.pipeline, self.rules, at)
         return replace(at, phase="publish", partials=partials, counted=delta.model_dump_json())
 
     def _show(self, at: At) -> Phase:

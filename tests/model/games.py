@@ -57,16 +57,15 @@ def explored(
     def last(at: At) -> Phase:
         return before.phase(at) if before is not None and at.phase.startswith("o_") else third(at)
 
-    expected = tuple({identity for identity, _ in pipeline.input})
-    if pipeline.results:
-        expected += tuple(identity.upper() for identity in expected)
+    accepted = tuple({identity for identity, _ in pipeline.input})
 
     def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
         return checks.wrong(world, rows) or (marks(world) if rules.r10_marks_within else None)
 
     def ended(world: World, how: str) -> str | None:
         if how == "done":
-            return checks.incomplete(world, expected)
+            results = [one.upper() for one in (checks.closed(world, pipeline) if pipeline.long else accepted)]
+            return checks.incomplete(world, (*accepted, *(results if pipeline.results else [])))
         return None if excused(how) else f"recovery ended as {how}"
 
     game = Game(

@@ -59,7 +59,7 @@ class MendedDriver(Driver):
             return (yield from Driver._next(self, at))
         if not self.pins_watermark:
             due = due.model_copy(update={"watermark_ms": at.held.head.watermark_ms})
-        floor = state.live(self.pipeline, at).floor(due)
+        floor = state.live(self.pipeline, self.rules, at).floor(due)
         held = yield from chain.declare(LAYOUT, at.held, due, at.record, floor)
         return at.holding(held, phase="decide", epoch=due.model_dump_json(), recovering=True)
 

@@ -37,6 +37,7 @@ class Rules:
     r9_floor_before_deletion: bool = True
     r9_parts_until_recorded: bool = True
     r9_missing_refused: bool = True
+    r9_floor_of_every_length: bool = True
     r9_output_until_recorded: bool = True
     r10_marks_within: bool = True
     r13_whole_input: bool = True
@@ -66,7 +67,9 @@ class Pipeline:
         kept: producers and sessions are kept between epochs.
         fan: so many deltas are merged; 0 merges none.
         results: the last of `to` gets what a second step makes of partials of the others.
-        length, lateness: of the windows.
+        length, lateness: of the windows by which records are late and ids forgotten.
+        long: of windows whose results the second step publishes when they close; 0: it publishes in each epoch all that
+            it reads.
 
     """
 
@@ -79,6 +82,7 @@ class Pipeline:
     results: bool = False
     length: int = 1
     lateness: int = 1
+    long: int = 0
 
     @property
     def first(self) -> int:

@@ -25,10 +25,12 @@ COUNTS = "counts"
 """Kind of the deltas of the second step."""
 
 
-def live(pipeline: Pipeline, at: At) -> LiveDeltas:
+def live(pipeline: Pipeline, rules: Rules, at: At) -> LiveDeltas:
     """What the driver holds of the chain after all it has done since it took head over."""
     began, head = head_of(at.began), at.held.head
-    kept = LiveDeltas(LAYOUT, Windows(pipeline.length, pipeline.lateness), began.tail, began.floor)
+    lengths = [pipeline.length, *([pipeline.long] if pipeline.long and rules.r9_floor_of_every_length else [])]
+    windows = [Windows(length, pipeline.lateness) for length in lengths]
+    kept = LiveDeltas(LAYOUT, windows, began.tail, began.floor)
     records = {record.epoch: record for record in chain.record_epoch(head, at.record).tail}
     declared = head.declared.epoch if head.declared else head.last_recorded
     for epoch in range(began.last_recorded + 1, declared + 1):
@@ -39,9 +41,9 @@ def live(pipeline: Pipeline, at: At) -> LiveDeltas:
     return kept
 
 
-def collected(pipeline: Pipeline, at: At, floor: int) -> Generator[Step, Any, None]:
+def collected(pipeline: Pipeline, rules: Rules, at: At, floor: int) -> Generator[Step, Any, None]:
     """Delete what a driver deletes when it has declared an epoch; `at` is what it knew before."""
-    yield from asking(lambda store: live(pipeline, at).collect(store, floor))
+    yield from asking(lambda store: live(pipeline, rules, at).collect(store, floor))
 
 
 def decided(
@@ -51,7 +53,7 @@ def decided(
     pinned, windows = at.declaration, Windows(pipeline.length, pipeline.lateness)
     timely = {one: time for one, time in records if not windows.closed(windows.start(time), pinned.watermark_ms)}
 
-    named = _named(pipeline, at)
+    named = _named(pipeline, rules, at)
 
     def decide(store: ObjectStore) -> tuple[tuple[str, ...], Delta]:
         log = _log(store, anew=pinned.decides)
@@ -69,11 +71,24 @@ def count(rules: Rules, at: At, partials: tuple[str, ...]) -> Generator[Step, An
     return (yield from once(decide, rules.r5_delta_once))
 
 
+def closing(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, tuple[str, ...]]:
+    """Return what this epoch publishes of its windows: what the epochs before counted in those that it closes."""
+    pinned, windows, times = at.declaration, Windows(pipeline.long, pipeline.lateness), dict(pipeline.input)
+    named = _named(pipeline, rules, at, COUNTS)
+
+    def read(store: ObjectStore) -> tuple[str, ...]:
+        kept = [one for entry in named if entry.rows.rows for one in _read(_log(store, COUNTS), entry, rules)]
+        watermarks = pinned.previous_watermark_ms, pinned.watermark_ms
+        return tuple(sorted(one for one in kept if windows.newly_closed(windows.start(times[one]), *watermarks)))
+
+    return (yield from asking(read))
+
+
 def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dict[str, dict[str, Span]]]:
     """Merge the oldest group of deltas, for the record of the epoch that runs."""
     if not pipeline.fan:
         return {}
-    named = _named(pipeline, at)
+    named = _named(pipeline, rules, at)
     try:
         span = yield from asking(lambda store: merge.merge_oldest(_log(store), named, pipeline.fan, 1))
     except ChainError:
@@ -90,8 +105,8 @@ def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dic
     return {catalog.KIND: {"0": span}}
 
 
-def _named(pipeline: Pipeline, at: At) -> list[Named]:
-    return live(pipeline, at).list_named().get(catalog.KIND, {}).get(0, [])
+def _named(pipeline: Pipeline, rules: Rules, at: At, kind: str = catalog.KIND) -> list[Named]:
+    return live(pipeline, rules, at).list_named().get(kind, {}).get(0, [])
 
 
 def _read(log: ShardDeltas, entry: Named, rules: Rules) -> list[str]:

@@ -12,6 +12,7 @@ from tests.model.test_two_drivers import (
     FILES,
     KAFKA,
     KAFKA_SHARD,
+    LONG,
     PLAIN_STEPS,
     SHORT_KAFKA,
     SHORT_TABLE,
@@ -44,6 +45,7 @@ HOLES = {
     "r9_floor_before_deletion": (LATE, 0, 0, MISSING),
     "r9_parts_until_recorded": (STATE, 0, 0, MISSING),
     "r9_output_until_recorded": (KAFKA, 0, 0, REPEAT),
+    "r9_floor_of_every_length": (LONG, 0, 0, "after recovery the sinks hold"),
 }
 """Rule -> pipeline, lost answers, failed tasks, and what is found without it."""
 

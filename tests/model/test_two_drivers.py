@@ -16,6 +16,15 @@ KAFKA_SHARD, TABLE_SHARD = Pipeline(("kafka",)), Pipeline(("table",))
 SHORT_KAFKA, SHORT_TABLE, SHORT_FILE = (Pipeline((kind,), SHORT, (1, 2)) for kind in ("kafka", "table", "files"))
 # Two deltas are merged in the third epoch; in the fifth the floor passes them. A `b` comes late, a `c` twice in time.
 STATE = Pipeline(("kafka",), (("a", 0), ("b", 0), ("c", 3), ("b", 0), ("c", 3)), (1, 2), recorded=False, fan=2)
+# By the windows of ids the floor passes the `a` in the fourth epoch; the fifth closes the long one that holds it.
+LONG = Pipeline(
+    ("table", "table"),
+    (("a", 0), ("b", 3), ("c", 3), ("d", 9), ("e", 9)),
+    (1, 1),
+    recorded=False,
+    results=True,
+    long=3,
+)
 
 SHORT_TABLES = Pipeline(("table", "table"), SHORT, (1, 2))
 # One shard of the second step takes what both of the first one accepted.
@@ -87,6 +96,7 @@ CASES = [
     Case("plain-kafka", PLAIN_KAFKA, 1, 0, 20_000, (*FENCED, *UNKNOWN)),
     Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),
     Case("short-table", SHORT_TABLE, 0, 1, 740_000, (*PART, *REFUSED), ANEW, slow=True, early=1),
+    Case("long", LONG, 0, 0, 1_000, REFUSED, MISSING),
     Case("plain-steps", PLAIN_STEPS, 0, 1, 1_500_000, (*PART, *FENCED), slow=True, early=1),
 ]
 

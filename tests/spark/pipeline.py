@@ -252,6 +252,7 @@ class Commanded(Pipeline):
     """One whose job is no part of the wheel: an operator's commands make its topics and start its drivers."""
 
     command = ("effectively_once", "run")
+    source_partitions = PARTITIONS
 
     @property
     def own_env(self) -> Mapping[str, str]:
@@ -263,4 +264,4 @@ class Commanded(Pipeline):
         return job_of(self.write_settings())
 
     def create_topics(self) -> None:
-        create(self.job, replication=1, deadline_s=30, source_partitions=PARTITIONS)
+        create(self.job, replication=1, deadline_s=30, source_partitions=self.source_partitions)

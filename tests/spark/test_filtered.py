@@ -19,7 +19,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from effectively_once import Pipeline, Trial
 from effectively_once.epoch import rows
 from effectively_once.errors import SettingsError
-from effectively_once.operate.create.create import create
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
@@ -211,8 +210,7 @@ def test_rows_that_are_dropped_without_a_word_are_refused_with_the_way_out(spark
 class Filtering(Commanded):
     """A pipeline of `filtering_job`, whose input is one partition."""
 
-    def create_topics(self) -> None:
-        create(self.job, replication=1, deadline_s=30, source_partitions=1)
+    source_partitions = 1
 
     def read(self, sink: str) -> list[dict[str, Any]]:
         """Every committed message of a sink."""

@@ -10,7 +10,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from effectively_once.__main__ import main
-from effectively_once.operate.create.create import create
 from effectively_once.sinks import letter_records
 from effectively_once.sinks.dead_letters import DeadLetter, of_message
 from infra.embedded.process import wait_for
@@ -24,8 +23,7 @@ pytestmark = pytest.mark.spark
 class Sized(Commanded):
     """A pipeline of `sized_job`, whose input is one partition."""
 
-    def create_topics(self) -> None:
-        create(self.job, replication=1, deadline_s=30, source_partitions=1)
+    source_partitions = 1
 
     def read_reasons(self, sink: str) -> list[tuple[str, str | None]]:
         """Id and reason of every committed message of a sink."""

@@ -25,7 +25,7 @@ from effectively_once.operate.backup.series import Series
 from effectively_once.operate.backup.topic_copies import TopicCopies
 from effectively_once.operate.create import create_command
 from effectively_once.operate.inspect import describe
-from effectively_once.operate.inspect.certificate import complete
+from effectively_once.operate.inspect.certificate import complete, windows_of
 from effectively_once.operate.inspect.inspection_text import lines
 from effectively_once.operate.inspect.inspector import Inspector
 from effectively_once.operate.inspect.start_check import start_check
@@ -73,7 +73,8 @@ def _inspect(job: Job, given: argparse.Namespace) -> int:
 def _complete(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     store = S3ObjectStore(settings.bucket, settings.start_patience_s)
-    return complete(settings, store, given.window, _say, as_json=given.json)
+    windows = windows_of(job, given.of)
+    return complete(settings, store, given.window, _say, as_json=given.json, windows=windows)
 
 
 def _backup(job: Job, given: argparse.Namespace) -> int:
@@ -145,6 +146,7 @@ def parser() -> argparse.ArgumentParser:
         "complete", help="tell whether all sources had passed a window when its result was published"
     )
     whole.add_argument("--window", type=int, required=True, metavar="START_MS", help="its start, ms since 1970")
+    whole.add_argument("--of", metavar="NAME", help="whose window it is, where there are several lengths")
     whole.add_argument("--json", action="store_true", help="one JSON object instead of text")
     backup = commands.add_parser("backup", help="copy the chain, consistently, while drivers run")
     backup.add_argument("--checkpoint", action="store_true", help="Spark's checkpoint too")

@@ -54,10 +54,17 @@ class Given:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """Aggregates by key and window: name of each value -> what `aggregated.Value` is made of."""
+    """Aggregates by key and window: name of each value -> what `aggregated.Value` is made of.
+
+    Attributes:
+        length_ms: of the windows; None: as long as the pipeline's.
+        slide_ms: from where one begins to where the next one does; None: they do not overlap.
+    """
 
     by: str | tuple[str, ...]
     values: Mapping[str, tuple[Any, ...]]
+    length_ms: int | None = None
+    slide_ms: int | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -120,6 +127,8 @@ class Declaration:
             name: Aggregated(
                 one["by"] if isinstance(one["by"], str) else tuple(one["by"]),
                 {value: tuple(parts) for value, parts in one["values"].items()},
+                one.get("length_ms"),
+                one.get("slide_ms"),
             )
             for name, one in document["aggregates"].items()
         }
@@ -217,7 +226,8 @@ class _Replay:
             place for place in self._by_place if place not in self._read and not loss.holds(self._lost, place)
         ]
         found.reread = [place for place, times in self._read.items() if times > 1]
-        found.open_windows = len({start for windows in self._windows.values() for start in windows})
+        lengths = {name: self._length(each) for name, each in self._declared.aggregates.items()}
+        found.open_windows = len({(lengths[of], start) for of, windows in self._windows.items() for start in windows})
         return found
 
     def _of(self, record: EpochRecord) -> Iterator[Given]:
@@ -240,7 +250,7 @@ class _Replay:
             numbers.malformed += 1
             self._refuse(one, one.reason, record)
             return
-        late = time is not None and self._closed(time - time % declared.window_ms, record.watermark_ms)
+        late = time is not None and self._closed(time - time % declared.window_ms, declared.window_ms, record)
         copy = not late and declared.attached and row["id"] in self._ids
         if time is not None:
             self._watermark.show(record, one.source[:2], time, accepted=not late and not copy)
@@ -261,8 +271,12 @@ class _Replay:
                     self._found.due[sink.name][one.source] = Due(kept, record.epoch)
             for name, each in declared.aggregates.items():
                 assert time is not None, "windows need times"
-                start = time - time % declared.window_ms
-                self._windows[name].setdefault(start, {}).setdefault(each.key(row), []).append(one)
+                length = self._length(each)
+                slide = length if each.slide_ms is None else each.slide_ms
+                start = time - time % slide
+                while start + length > time:
+                    self._windows[name].setdefault(start, {}).setdefault(each.key(row), []).append(one)
+                    start -= slide
 
     def _refuse(self, one: Given, reason: str, record: EpochRecord) -> None:
         for sink in self._declared.sinks:
@@ -271,15 +285,19 @@ class _Replay:
                 row |= {"encoding": one.encoding} if one.encoding is not None else {}
                 self._found.due[sink.name][one.source] = Due(row, record.epoch)
 
-    def _closed(self, start: int, watermark_ms: int | None) -> bool:
-        end = start + self._declared.window_ms + self._declared.lateness_ms
-        return watermark_ms is not None and end <= watermark_ms
+    def _length(self, each: Aggregated) -> int:
+        return self._declared.window_ms if each.length_ms is None else each.length_ms
+
+    def _closed(self, start: int, length: int, record: EpochRecord) -> bool:
+        end = start + length + self._declared.lateness_ms
+        return record.watermark_ms is not None and end <= record.watermark_ms
 
     def _close(self, record: EpochRecord) -> None:
         """Emit the windows that the epoch's watermark closes; what is emitted is final."""
         for name, windows in self._windows.items():
             each = self._declared.aggregates[name]
-            for start in sorted(start for start in windows if self._closed(start, record.watermark_ms)):
+            length = self._length(each)
+            for start in sorted(start for start in windows if self._closed(start, length, record)):
                 by_key = windows.pop(start)
                 results = {key: _results(each, some) for key, some in by_key.items()}
                 for sink in (one for one in self._declared.sinks if one.of == name):

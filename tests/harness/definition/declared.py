@@ -23,6 +23,7 @@ from effectively_once import Pipeline, ToFiles, ToIceberg, ToKafka, ToTable, Win
 from effectively_once.driver.version import package_digests
 from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.pipeline.job import import_pipeline
+from effectively_once.pipeline.settings import LENGTHS
 from effectively_once.pipeline.sinks import AnySink
 from effectively_once.pipeline.windows import WINDOW_START
 from tests.harness.checkers.aggregated import HOWS, WHOLE, Value
@@ -63,6 +64,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         aggregates[each.name] = {
             "by": each.by,
             "values": {name: _parts(value) for name, value in values.items()},
+            **{of: value for of in LENGTHS if (value := getattr(each, of)) is not None},
         }
         if (why := _why_unjudged_windows(each)) is not None:
             left_out[each.to.name] = why

@@ -100,6 +100,36 @@ def test_a_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it(outcome
     assert outcome.open_windows == 2
 
 
+def test_windows_of_another_length_hold_the_same_records_and_close_in_their_own_time() -> None:
+    """What is late the pipeline's length decides: record 7 is in no window, though one of three minutes is open."""
+    three = replace(DECLARED.aggregates["per_minute"], length_ms=3 * MINUTE)
+    both = {**DECLARED.aggregates, "per_three": three}
+    declared = replace(DECLARED, sinks=(*DECLARED.sinks, replace(DECLARED.sinks[2], name="per_three", of="per_three")))
+    declared = replace(declared, aggregates=both)
+    found = replay(declared, RECORDS, EPOCHS)
+    assert rows(found, "per_minute") == rows(replay(DECLARED, RECORDS, EPOCHS), "per_minute")
+    assert (rows(found, "per_three"), found.open_windows) == ({}, 3)
+    records = [*RECORDS, record(9, "8", 4 * MINUTE), record(10, "9", 4 * MINUTE)]
+    found = replay(declared, records, [*EPOCHS, epoch(4, 9, 10, 2 * MINUTE + 1), epoch(5, 10, 11, 4 * MINUTE)])
+    start = {"window_start_ms": 0}
+    assert rows(found, "per_three") == {
+        ("a", 0): ({"key": "a", **start, "count": 5, "amount": 10, "least": 1}, 5),
+        ("b", 0): ({"key": "b", **start, "count": 1, "amount": 1, "least": 1}, 5),
+    }
+
+
+def test_a_record_is_in_each_of_the_windows_that_overlap_at_its_time() -> None:
+    """Also in those that begin before the first record, and before 1970."""
+    sliding = replace(DECLARED.aggregates["per_minute"], length_ms=2 * MINUTE, slide_ms=MINUTE)
+    declared = replace(DECLARED, aggregates={"per_minute": sliding})
+    records = [record(0, "1", 10_000), record(1, "2", 90_000), record(2, "3", 9 * MINUTE), record(3, "4", 9 * MINUTE)]
+    found = replay(declared, records, [epoch(0, 0, 3, None), epoch(1, 3, 4, 9 * MINUTE)])
+    counts = {start: row["count"] for (_, start), (row, _) in rows(found, "per_minute").items()}
+    assert counts == {-MINUTE: 1, 0: 2, MINUTE: 1}
+    assert {start: row["count"] for (_, start), (row, _) in rows(found, "totals").items()} == counts
+    assert found.open_windows == 2
+
+
 def test_numbers_and_watermarks_are_those_of_what_was_accepted(outcome: Replayed) -> None:
     assert [(one.in_, one.accepted, one.duplicate, one.late, one.malformed) for one in outcome.numbers] == [
         (4, 2, 1, 0, 1),

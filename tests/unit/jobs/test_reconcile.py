@@ -36,6 +36,7 @@ def test_the_first_windows_of_a_topic_are_taken() -> None:
     assert countable(job(user_counts.pipeline)) is COUNTS
     files = Windowed("user", {"count": Count()}, ToFiles("files"))
     assert countable(job(replace(user_counts.pipeline, windows=(files, COUNTS)))) is COUNTS
+    assert countable(job(windowed(length_ms=600_000))).length_ms == 600_000
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,7 @@ def test_the_first_windows_of_a_topic_are_taken() -> None:
         windowed(values={"most": Max("crc")}),
         windowed(by=("user", "payload")),
         windowed(by="crc", to=ToKafka("per_sum")),
+        windowed(length_ms=600_000, slide_ms=60_000),
     ],
 )
 def test_what_has_no_counts_in_a_topic_is_refused(pipeline: Pipeline) -> None:

@@ -93,7 +93,7 @@ class LedgerDriver:
         """Take over, as a driver does whose sinks need no start check."""
         held = run(chain.take_over(layout, owner, BOUND), store)
         records = run(segments.history(layout, held.head, held.head.floor), store)
-        live = LiveDeltas(layout, windows, records, held.head.floor)
+        live = LiveDeltas(layout, (windows,), records, held.head.floor)
         return cls(store, layout, held, live, publish=publish, fan=fan, windows=windows)
 
     def steps(self) -> Iterator[str]:

@@ -305,7 +305,7 @@ class WorldDriver:
     def __post_init__(self) -> None:
         head = self.held.head
         records = run(segments.history(self.of.layout, head, head.floor), self.of.store)
-        self.live = LiveDeltas(self.of.layout, self.of.windows, records, head.floor)
+        self.live = LiveDeltas(self.of.layout, self.of.pipeline.all_windows(self.of.windows), records, head.floor)
 
     def run(self, epochs: int) -> None:
         """Finish what is declared, repair what is due, and publish so many epochs; record each."""

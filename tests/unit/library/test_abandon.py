@@ -97,7 +97,7 @@ def test_its_record_is_that_of_an_epoch_without_rows() -> None:
         of_both = [{name: set(shards) for name, shards in getattr(each, part).items()} for each in (whole, empty)]
         assert of_both[0] == of_both[1]
     assert (empty.counts.read, empty.max_event_time_ms, empty.generation) == (0, None, clicks.head.generation)
-    live = LiveDeltas(LAYOUT, WINDOWS, clicks.head.tail, 0)
+    live = LiveDeltas(LAYOUT, (WINDOWS,), clicks.head.tail, 0)
     assert {len(named) for shards in live.list_named().values() for named in shards.values()} == {3}
 
 

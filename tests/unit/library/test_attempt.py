@@ -66,7 +66,7 @@ def attempted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[EpochTask], list[An
     chain.owner = "owner"
     chain.held = Held(Head(pipeline=LAYOUT.pipeline, generation=3, owner="owner", settings={}), "etag")
     made: Any = EpochJob(Job(PIPELINE, pipeline_settings(pipeline=LAYOUT.pipeline, **PIPELINE.defaults)), chain)
-    chain.live = LiveDeltas(LAYOUT, made.windows, [record_of(declaration(epoch)) for epoch in range(RECORDED)], 0)
+    chain.live = LiveDeltas(LAYOUT, (made.windows,), [record_of(declaration(epoch)) for epoch in range(RECORDED)], 0)
     made._conclude = lambda *_: SimpleNamespace()
     made.attempt(declaration(RECORDED), frame, measured=False)
     assert frame.set == {session.BATCH_BYTES: session.UNMEASURED}

@@ -92,6 +92,18 @@ def test_a_fold_after_expiry_adds_only_what_the_watermark_leaves_open(bucket_ms:
     assert len(known) == 1
 
 
+@pytest.mark.parametrize("bucket_ms", [100, 600_000])
+def test_what_is_closed_when_it_is_folded_takes_no_memory(bucket_ms: int) -> None:
+    """Where other windows are longer than those of ids, deltas live on whose ids are all forgotten."""
+    known, alone = Catalog(WINDOWS, bucket_ms), Catalog(WINDOWS, bucket_ms)
+    for each in (known, alone):
+        each.expire(99_850)
+        each.fold(_delta([(f"{n}", 99_800 + n) for n in range(100)]))
+    known.fold(_delta([(f"{n} of before", n) for n in range(90_000)]))
+    assert known.summary() == alone.summary()
+    assert len(known) == 100
+
+
 def test_a_worker_that_folded_from_an_older_floor_decides_the_same() -> None:
     """What it kept of closed windows lies in a bucket that is still open, and must not be seen."""
     kept, anew = _folded([("a", 10)], [("b", 450)]), _folded([("b", 450)])

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,18 @@ def test_the_text_tells_all_that_is_declared() -> None:
         f"digest      {JOB.digest} of topic, shards, window_ms, lateness_ms, ids, windows",
     ]
     assert {"            each message is the column raw", "            id text, quote bigint, raw bytea"} <= {*told}
+
+
+def test_windows_of_another_length_say_so() -> None:
+    per = replace(JOB.pipeline.windows[0], to=ToTable("per"), totals=None)
+    longer = replace(per, to=ToTable("longer"), length_ms=3_600_000)
+    sliding = replace(per, to=ToTable("sliding"), length_ms=3_600_000, slide_ms=300_000)
+    job = Job(replace(JOB.pipeline, windows=(per, longer, sliding)), JOB.settings)
+    assert [line.partition(" by ")[2] for line in lines(Description.of(job)) if " by user" in line] == [
+        "user and window",
+        "user and window of 3,600,000 ms",
+        "user and window of 3,600,000 ms, one each 300,000 ms",
+    ]
 
 
 def test_a_declaration_without_ids_and_windows_has_neither_state_nor_times() -> None:

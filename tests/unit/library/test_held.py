@@ -50,7 +50,7 @@ SPANS = {"0": (0, 1), "1": (0, 1)}
 def test_time_goes_as_far_as_it_must_for_no_more_than_the_bound_to_be_held(
     rows: dict[int, int], bound: int, until: int | None
 ) -> None:
-    assert excess_ms(rows, WINDOWS, bound) == until
+    assert excess_ms([(WINDOWS, rows)], bound) == until
     left = sum(count for start, count in rows.items() if not WINDOWS.closed(start, until))
     assert left <= bound
 
@@ -225,7 +225,7 @@ def test_what_one_shard_keeps_under_a_held_watermark_is_bounded(bound: int) -> N
         pinned = clock.force(chain.head, clock.next_clock(chain.head, {}), {"t": SPANS})
         watermark_ms = clock.watermark_ms(chain.head, pinned, {"t": SPANS})
         known.expire(watermark_ms)
-        excess = excess_ms(known.count_held(pinned.front_ms), WINDOWS, bound)
+        excess = excess_ms([(WINDOWS, known.count_held(pinned.front_ms))], bound)
         ids = [f"{number}-{n}" for n in range(rows)]
         known.fold(pa.table({"id": ids, "event_time_ms": np.full(rows, front_ms)}))
         done = record(declared(number, watermark_ms, pinned, SPANS), {"t": {"0": number // 50, "1": front_ms}})

@@ -12,7 +12,7 @@ from effectively_once.epoch.rows import STATEFUL_TIMES_MS, TIME_MAX_MS
 from effectively_once.epoch.too_large import SHORT_CHARACTERS
 from effectively_once.gateway.limits import Limits
 from effectively_once.ledger.segments import TAIL_LIMIT
-from effectively_once.pipeline.mistakes import LEAST_BYTES, MOST_BYTES, MOST_FILTERED, TEXT_BYTES
+from effectively_once.pipeline.mistakes import LEAST_BYTES, MOST_BYTES, MOST_FILTERED, MOST_WINDOWS, TEXT_BYTES
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from effectively_once.sinks import database, kafka, manifest_span
@@ -33,6 +33,8 @@ LIBRARY = CHECKOUT / "pipelines" / "src" / "effectively_once"
 STATED = {
     "`filtered`": f"{MOST_FILTERED} reasons",
     "`window_ms`": f"1 to {LONGEST_MS:,}",
+    "`length_ms`, `slide_ms` of windows": f"to {LONGEST_MS:,}",
+    "windows of one `Windowed`": f"| {MOST_WINDOWS}: ",
     "`lateness_ms`, `ahead_ms`": f"0 to {LONGEST_MS:,}",
     "`message_bytes_max` of a Kafka sink": f"{LEAST_BYTES:,} to {MOST_BYTES:,}; by default {MESSAGE_BYTES:,}",
     "room that a message leaves": f"{TEXT_BYTES:,} bytes",

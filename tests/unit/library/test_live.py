@@ -54,7 +54,7 @@ class Shard:
     live: LiveDeltas = field(init=False)
 
     def __post_init__(self) -> None:
-        self.live = LiveDeltas(LAYOUT, WINDOWS, [], 0)
+        self.live = LiveDeltas(LAYOUT, (WINDOWS,), [], 0)
 
     def declare(self) -> None:
         """Raise the floor, and let go what is below it."""
@@ -144,7 +144,7 @@ def test_a_driver_that_starts_names_what_the_one_before_named(
     for number, rows in enumerate(epochs):
         shard.declare()
         records = shard.records[max(0, shard.floor - more) :]
-        anew = LiveDeltas(LAYOUT, WINDOWS, records, shard.floor)
+        anew = LiveDeltas(LAYOUT, (WINDOWS,), records, shard.floor)
         assert anew.list_named() == shard.live.list_named()
         pinned = declaration(number).model_copy(update={"previous_watermark_ms": shard.watermarks[-2]})
         assert anew.floor(pinned) == shard.live.floor(pinned)
@@ -323,7 +323,7 @@ def test_a_start_does_not_delete_again_what_was_merged_long_ago() -> None:
         shard.declare()
         shard.publish([("a", 0), (f"b{number}", 0)])
     assert shard.floor == 0
-    anew, deleted = LiveDeltas(LAYOUT, WINDOWS, shard.records, 0), list[str]()
+    anew, deleted = LiveDeltas(LAYOUT, (WINDOWS,), shard.records, 0), list[str]()
     store = ListedStore()
     store.before = lambda request: deleted.append(request.key)
     while True:
@@ -345,5 +345,5 @@ def test_a_start_does_not_delete_again_what_was_merged_long_ago() -> None:
 def test_a_start_knows_what_lives_of_epochs_long_ago(floor: int) -> None:
     """More of them than a former driver may have left undeleted."""
     records = [record_of(declaration(epoch)) for epoch in range(RECENT + 6)]
-    live = LiveDeltas(LAYOUT, Windows(60_000, 120_000), records, floor)
+    live = LiveDeltas(LAYOUT, (Windows(60_000, 120_000),), records, floor)
     assert [entry.epoch for entry in live.list_named()["ids"][0]] == list(range(floor, RECENT + 6))

@@ -22,7 +22,6 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.pipeline.job import Job
 from effectively_once.sinks.staged import StagedSink
 from effectively_once.state import windows
-from effectively_once.state.lateness import Windows
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class EpochJob:
 
     def __init__(self, job: Job, chain: HeldChain) -> None:
         self.job, self.settings, self.pipeline, self.chain = job, job.settings, job.pipeline, chain
-        self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
+        self.windows = self.settings.windows
         self.plan: StatefulPlan | None = None
         self._opened: dict[str, StagedSink] = {}
 

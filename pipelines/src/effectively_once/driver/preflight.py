@@ -38,7 +38,6 @@ from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.publish import Mark, refuse_outside
 from effectively_once.sources import retained
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.object_store import S3ObjectStore
 from effectively_once.store.probe import StoreProbe
@@ -191,7 +190,7 @@ class Preflight:
         if self.job.pipeline.stateful is not None:
             spark_state.checkpoint_of(self.store, self.layout, head, self.settings.shards)
         records = run(segments.history(self.layout, head, head.floor), self.store)
-        return LiveDeltas(self.layout, Windows(self.settings.window_ms, self.settings.lateness_ms), records, head.floor)
+        return LiveDeltas(self.layout, self.job.pipeline.all_windows(self.settings.windows), records, head.floor)
 
     def marks(self, head: Head) -> None:
         """Refuse a sink whose mark does not lie between the last recorded and the declared epoch (R10).

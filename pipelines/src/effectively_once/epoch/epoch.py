@@ -42,6 +42,7 @@ from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.pipeline.windows import Windowed
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.state import catalog, windows
+from effectively_once.state.held import HeldRows
 
 Batches = Iterable[pa.RecordBatch]
 _SHOWN = ("topic", "partition", "event_time_ms_max")
@@ -62,7 +63,7 @@ def deduplicate(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     part = division.input_of(step, batches)
     accepted, counts = publish(step, part.rows)
     for each in pipeline.windows:
-        partial = windows.partial(accepted, each.keys, pipeline.accumulators(each), step.task.windows)
+        partial = windows.partial(accepted, each.keys, pipeline.accumulators(each), each.windows(step.task.windows))
         yield from between.carry(pipeline, "partial", each, partial)
     step.lap("partial")
     if pipeline.ids == "attached":
@@ -140,7 +141,7 @@ def _show(step: ShardStep, accepted: pa.Table, letters: list[Row]) -> None:
 def _excess_ms(step: ShardStep, known: catalog.Catalog) -> int | None:
     """Return up to which time a catalog holds too much. Most are too small for that to be counted."""
     small = len(known) <= step.task.settings.held_rows_max
-    return None if small else step.state.excess_ms(known.count_held(step.task.front_ms))
+    return None if small else step.state.excess_ms([(step.task.windows, known.count_held(step.task.front_ms))])
 
 
 def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
@@ -208,14 +209,15 @@ def merge_partials(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch
     table = pa.Table.from_batches([batch.select(columns.names) for batch in batches], columns)
     yield from table.filter(pc.equal(table["kind"], "shard")).to_batches()
     partial = table.filter(pc.equal(table["kind"], "partial"))
-    held: Counter[int] = Counter()
+    held: list[HeldRows] = []
     for each in pipeline.windows:
         values = pipeline.accumulators(each)
         mine = between.take(pipeline, each, partial.filter(pc.equal(partial["of"], each.name)))
         delta = long_texts.sort(windows.group_rows(mine, windows.merges(values)), windows.GROUP)
         before = step.state.window_state(each)
         step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, values))
-        held.update(before.count_held(pinned.watermark_ms, step.task.front_ms))
+        own = each.windows(step.task.windows)
+        held.append((own, before.count_held(pinned.watermark_ms, step.task.front_ms)))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
         # The others are dead letters of the first step.
         results = refusals.results_without(step, each, windows.final_of(final, values)[0])

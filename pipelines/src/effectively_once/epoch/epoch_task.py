@@ -37,8 +37,8 @@ class EpochTask:
 
     @property
     def windows(self) -> Windows:
-        """The windows of the pipeline."""
-        return Windows(self.settings.window_ms, self.settings.lateness_ms)
+        """The windows of the pipeline, by which records are late and ids forgotten."""
+        return self.settings.windows
 
     def where(self, step: str, shard: int) -> str:
         """Name a step of a shard, for messages."""

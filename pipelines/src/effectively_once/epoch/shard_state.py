@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import pyarrow as pa
@@ -35,26 +35,29 @@ class ShardState:
 
     def catalog(self) -> catalog.Catalog:
         """Return the ids that are known before this epoch, without those that its watermark let go."""
-        known = self._fold(catalog.KIND, catalog.canonical, lambda: catalog.Catalog(self.task.windows))
+
+        def fresh() -> catalog.Catalog:
+            # Before it is folded: what is closed takes no memory then.
+            known = catalog.Catalog(self.task.windows)
+            known.expire(self.task.declaration.watermark_ms)
+            return known
+
+        known = self._fold(catalog.KIND, catalog.canonical, fresh)
         known.expire(self.task.declaration.watermark_ms)
         return known
 
     def window_state(self, windowed: Windowed) -> windows.WindowState:
         """Return the windows that are open before this epoch, those that it closes among them."""
         values = self.task.pipeline.accumulators(windowed)
-        fresh = lambda: windows.WindowState(self.task.windows, values)  # noqa: E731
+        own = windowed.windows(self.task.windows)
+        fresh = lambda: windows.WindowState(own, values)  # noqa: E731
         found = self._fold(windowed.name, windows.canonical, fresh)
         found.expire(self.task.declaration.previous_watermark_ms)
         return found
 
-    def excess_ms(self, rows: Mapping[int, int]) -> int | None:
-        """Return up to which time this shard holds too much for those who are behind; None where it does not.
-
-        Args:
-            rows: those that are held, by the start of their window (ms since 1970).
-
-        """
-        return held.excess_ms(rows, self.task.windows, self.task.settings.held_rows_max)
+    def excess_ms(self, rows: Iterable[held.HeldRows]) -> int | None:
+        """Return up to which time this shard holds `rows` too many for those who are behind; None where it does not."""
+        return held.excess_ms(rows, self.task.settings.held_rows_max)
 
     def write(self, kind: str, canonical: deltas.Canonical, table: pa.Table, largest: int | None = None) -> None:
         """Write the delta that is this shard's decision; `largest` is what `Folded` says."""

@@ -90,4 +90,6 @@ def _possible(step: ShardStep, each: Windowed) -> bool:
         return False
     named = [entry.rows for entry in step.task.deltas_of(each.name, step.shard) if entry.rows.rows]
     size = deltas.largest(named)
-    return bool(named) and (size is None or size >= sums.LANE)
+    # That is of a pane, and a window has several.
+    panes = len(each.windows(step.task.windows).holding(0))
+    return bool(named) and (size is None or size * panes >= sums.LANE)

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from effectively_once.errors import SettingsError
+from effectively_once.pipeline.mistakes import wrong_lengths
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.settings import PipelineSettings, digest, load
 
@@ -33,6 +34,8 @@ class Job:
                 "settings: database",
                 "Set it: postgresql://host:port/database.",
             )
+        for wrong in wrong_lengths(self.pipeline.windows, self.settings.window_ms):
+            raise SettingsError(wrong, "settings: window_ms", "Leave window_ms out, or set one that divides it.")
         if self.settings.idle_ms is not None and (self.pipeline.stateful is not None or not self.pipeline.timed):
             lacks = "state of Spark's own, which has one time for all" if self.pipeline.timed else "no event time"
             raise SettingsError(

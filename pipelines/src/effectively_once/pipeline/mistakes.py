@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, FILTERED, REFUSED, TIME
 from effectively_once.pipeline.definition import Definition
+from effectively_once.pipeline.settings import LENGTHS
 from effectively_once.pipeline.sinks import AnySink, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
 from effectively_once.pipeline.windows import WINDOW_START, Windowed
@@ -28,6 +29,8 @@ LEAST_BYTES, MOST_BYTES = 65_536, 100_000_000
 """Of messages: what numbers and names of columns take beside texts, and what a producer sends."""
 TEXT_BYTES = 1_024
 """Of a message, for each text that results show of records: some two hundred characters, however they are escaped."""
+MOST_WINDOWS = 64
+"""Of one `Windowed` that a record is in: each has a result of its own, and panes are added to so many windows."""
 MOST_FILTERED = 40
 """Reasons to leave records out: each is in the record of every epoch that has one, and is a series of a metric."""
 _KEPT_FOR_US = {DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"}
@@ -62,6 +65,7 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
             yield f"two sinks or steps are called {name!r}"
     nullable = {column.name for column in added if column.nullable}
     may_be_null = "which the recorded step may leave null: declare it with nullable=False"
+    yield from wrong_lengths(pipeline.windows, pipeline.window_ms)
     for each in pipeline.windows:
         yield from _wrong_window(each, pipeline.row_schema)
         for name, value in each.values.items():
@@ -74,6 +78,34 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
     for to in pipeline.rows:
         if isinstance(to, ToTable) and to.key and to.key[0] != "id":
             yield f"sink {to.name!r} replaces rows by {to.key[0]!r}, and rows of one {to.key[0]} are in several shards"
+
+
+def wrong_lengths(windows: Iterable[Windowed], window_ms: int) -> Iterator[str]:
+    """Say which windows are not made of whole ones of the pipeline, `window_ms` long, or cannot overlap so."""
+    for each in windows:
+        wrong = list(_wrong_length(each, window_ms))
+        yield from wrong
+        length = window_ms if each.length_ms is None else each.length_ms
+        if wrong or each.slide_ms is None:
+            continue
+        if length % each.slide_ms:
+            yield f"slide_ms of windows {each.name!r} divides their length ({length}), which {each.slide_ms} does not"
+        elif length // each.slide_ms > MOST_WINDOWS:
+            yield (
+                f"a record would be in {length // each.slide_ms:,} of windows {each.name!r}, at most {MOST_WINDOWS} "
+                f"are possible: slide_ms is at least {-(-length // MOST_WINDOWS)}"
+            )
+
+
+def _wrong_length(each: Windowed, window_ms: int) -> Iterator[str]:
+    for name in LENGTHS:
+        value = getattr(each, name)
+        if value is None:
+            continue
+        if not 1 <= value <= LONGEST_MS:
+            yield f"{name} of windows {each.name!r} is at least 1 and at most {LONGEST_MS:,}, not {value}"
+        elif value % window_ms:
+            yield f"{name} of windows {each.name!r} is a multiple of window_ms ({window_ms}), not {value}"
 
 
 def _wrong_settings(pipeline: Definition) -> Iterator[str]:

@@ -15,6 +15,7 @@ from effectively_once.pipeline.definition import Definition
 from effectively_once.pipeline.mistakes import mistakes
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.schemas import COLUMNS, become_schema
+from effectively_once.pipeline.settings import LENGTHS
 from effectively_once.pipeline.sinks import SINK, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import Stateful
 from effectively_once.pipeline.windows import Windowed
@@ -22,6 +23,7 @@ from effectively_once.sinks.lake_files import LakeShape
 from effectively_once.sinks.tables import TableShape
 from effectively_once.state.accumulator import Accumulator
 from effectively_once.state.aggregates import Collect, Count, CountDistinct, Max, Min, OwnAggregate, Sum
+from effectively_once.state.lateness import Windows
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Pipeline(Definition):
         rows: sinks of accepted rows.
         windows: aggregates of accepted rows by key and window.
         stateful: instead of windows, a query of Spark's own stateful operators over accepted rows.
-        window_ms: length of the fixed windows, and the grain in which ids are forgotten.
+        window_ms: length of windows that declare none, and the grain in which records are late and ids forgotten.
         lateness_ms: how long after its end a window still takes records; a copy of a record is known for as long.
         ahead_ms: how far a record's time may be after its Kafka timestamp; beyond is a dead letter (`ahead`), so that
             one wrong clock does not close the windows of all. None: as far as it likes.
@@ -106,6 +108,10 @@ class Pipeline(Definition):
         keys = [name for each in self.windows for name in each.keys]
         return tuple(dict.fromkeys([*keys, *(name for each in self.windows for name in each.aggregated)]))
 
+    def all_windows(self, common: Windows) -> tuple[Windows, ...]:
+        """Return `common`, by which records are late and ids forgotten, and those of each `Windowed`."""
+        return (common, *(each.windows(common) for each in self.windows))
+
     def accumulators(self, each: Windowed) -> dict[str, Accumulator]:
         """Return what is kept of each value of its windows."""
         return each.accumulators(self.row_schema)
@@ -123,7 +129,7 @@ class Pipeline(Definition):
         """What state depends on: kept in head, and refused when it changes."""
         kept: dict[str, Any] = {
             # In order, as it is the order of the columns in deltas.
-            each.name: {"by": self._bound_key(each), "values": [*self._bound_values(each)]}
+            each.name: {"by": self._bound_key(each), "values": [*self._bound_values(each)], **_bound_length(each)}
             for each in self.windows
         }
         if self.stateful is not None:
@@ -183,3 +189,8 @@ class Pipeline(Definition):
             for name, (to, _) in self.sinks.items()
             if isinstance(to, ToTable)
         }
+
+
+def _bound_length(each: Windowed) -> dict[str, int]:
+    """What it declares of its windows; nothing where they are the pipeline's, as before others were possible."""
+    return {name: value for name in LENGTHS if (value := getattr(each, name)) is not None}

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.declaration import SHARD_BYTES
-from effectively_once.state.lateness import LONGEST_MS
+from effectively_once.state.lateness import LONGEST_MS, Windows
 from effectively_once.store.object_store import BucketAddress
 
 
@@ -62,6 +62,10 @@ Constraint = Annotated[
 Constraints = Annotated[tuple[Constraint, ...], Field(strict=False)]
 
 
+LENGTHS = ("length_ms", "slide_ms")
+"""What windows may have of their own, in the place of `window_ms`."""
+
+
 class PipelineSettings(BaseModel):
     """Everything one pipeline needs to know.
 
@@ -74,7 +78,7 @@ class PipelineSettings(BaseModel):
         s3_bucket: bucket of chain, deltas, checkpoints and file sinks.
         database: postgresql://host:port/database, for pipelines with tables; user and password are in the environment.
         shards: P of R4, of the next new epoch; it may change, but not with state of Spark's own.
-        window_ms: length of the fixed windows.
+        window_ms: length of windows that declare none, and the grain in which records are late and ids forgotten.
         lateness_ms: how long after its end a window still takes records.
         idle_ms: time goes by the partition that is furthest behind, and one that was silent for so long is not waited
             for; None: by the largest event time seen anywhere, so that what lags has its records refused.
@@ -151,6 +155,11 @@ class PipelineSettings(BaseModel):
         return BucketAddress(self.s3_endpoint, self.s3_bucket)
 
     @property
+    def windows(self) -> Windows:
+        """The windows of the pipeline, by which records are late and ids forgotten."""
+        return Windows(self.window_ms, self.lateness_ms)
+
+    @property
     def bound(self) -> dict[str, Any]:
         """The settings that state depends on; beside them is what the declaration says of it."""
         return {name: getattr(self, name) for name in ("topic", "shards", "window_ms", "lateness_ms")}
@@ -201,8 +210,20 @@ def refuse_changed(kept: Mapping[str, Any], bound: Mapping[str, Any], where: str
     for name, value in bound.items():
         # What an older version did not keep cannot be compared.
         if name in kept and kept[name] != value:
+            what, before, now = _narrow(name, kept[name], value)
             raise SettingsError(
-                f"{name} was {kept.get(name)!r} when this pipeline began and is {value!r} now",
+                f"{what} was {before!r} when this pipeline began and is {now!r} now",
                 where,
-                f"Set {name} back to {kept.get(name)!r}, or give the pipeline another name to begin anew.",
+                f"Set {what} back to {before!r}, or give the pipeline another name to begin anew.",
             )
+
+
+def _narrow(name: str, kept: Any, bound: Any) -> tuple[str, Any, Any]:
+    """Say what of a setting differs: of windows the length, where that is another one."""
+    if name == "windows":
+        for windows in kept.keys() & bound.keys():
+            for field in LENGTHS:
+                before, now = kept[windows].get(field), bound[windows].get(field)
+                if before != now:
+                    return f"{field} of windows {windows!r}", before, now
+    return name, kept, bound

@@ -1,4 +1,4 @@
-"""Aggregates by key and fixed window, as a job author declares them."""
+"""Aggregates by key and window, as a job author declares them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import get_args
 
 import pyarrow as pa
 
-from effectively_once.declared import TEXTS, by_name, none_or, one_of, require
+from effectively_once.declared import TEXTS, WHOLE, by_name, none_or, one_of, require
+from effectively_once.pipeline.settings import LENGTHS
 from effectively_once.pipeline.sinks import SINK, AnySink, ToFiles, ToIceberg
 from effectively_once.state import keys
 from effectively_once.state.accumulator import Accumulator
 from effectively_once.state.accumulators import accumulators
 from effectively_once.state.aggregates import Aggregate
+from effectively_once.state.lateness import Windows
 
 WINDOW_START = "window_start_ms"
 AGGREGATE = one_of("Count()", *get_args(Aggregate))
@@ -23,11 +25,17 @@ AGGREGATE = one_of("Count()", *get_args(Aggregate))
 class Windowed:
     """Aggregates of accepted rows by key and window, published once, when the watermark closes the window.
 
+    A record is late by the window of the pipeline (`window_ms`) that holds its time, and then in none of these. They
+    are made of whole windows of the pipeline, so what is accepted falls into no window that is closed.
+
     Attributes:
         by: the column that is the key, or several: texts, whole numbers, dates, truth values, times.
         values: name of the result -> what it is.
         to: where a row for each key and window goes: `by`, `window_start_ms` (ms since 1970) and the values.
         totals: where a row for each window goes, over all keys: `window_start_ms` and the values; None for nowhere.
+        length_ms: of its windows, a multiple of the pipeline's `window_ms`; None: as long as that.
+        slide_ms: a window begins at each multiple of it since 1970, so that each record is in `length_ms / slide_ms` of
+            them, at most 64. It divides the length, and is a multiple of `window_ms`; None: windows do not overlap.
 
     """
 
@@ -35,10 +43,13 @@ class Windowed:
     values: Mapping[str, Aggregate]
     to: AnySink
     totals: ToFiles | ToIceberg | None = None
+    length_ms: int | None = None
+    slide_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse other types. Raises SettingsError."""
-        require(self, by=TEXTS, values=by_name(AGGREGATE), to=SINK, totals=none_or(SINK))
+        lengths = dict.fromkeys(LENGTHS, none_or(WHOLE))
+        require(self, by=TEXTS, values=by_name(AGGREGATE), to=SINK, totals=none_or(SINK), **lengths)
 
     @property
     def name(self) -> str:
@@ -59,6 +70,11 @@ class Windowed:
     def names(self) -> tuple[str, ...]:
         """Columns of a result."""
         return (*self.keys, WINDOW_START, *self.values)
+
+    def windows(self, common: Windows) -> Windows:
+        """Return its windows in a pipeline whose own are `common`."""
+        length = common.length_ms if self.length_ms is None else self.length_ms
+        return Windows(length, common.lateness_ms, None if self.slide_ms == length else self.slide_ms)
 
     def accumulators(self, columns: pa.Schema) -> dict[str, Accumulator]:
         """Return what is kept of each value; `columns` are those of an accepted row."""

@@ -26,7 +26,7 @@ class LiveDeltas:
 
     Args:
         layout: names of the objects.
-        windows: the windows of the pipeline.
+        windows: those of every length that the pipeline has.
         records: all epoch records from the floor on, and maybe some before it; oldest first.
         floor: the one in head.
 
@@ -35,8 +35,8 @@ class LiveDeltas:
 
     """
 
-    def __init__(self, layout: Layout, windows: Windows, records: Iterable[EpochRecord], floor: int) -> None:
-        self._layout, self._windows = layout, windows
+    def __init__(self, layout: Layout, windows: Iterable[Windows], records: Iterable[EpochRecord], floor: int) -> None:
+        self._layout, self._windows = layout, (*windows,)
         self._latest: deque[tuple[int, int | None]] = deque()
         self._named: dict[merge.Where, list[Named]] = {}
         self._merged: deque[str] = deque()
@@ -70,7 +70,8 @@ class LiveDeltas:
         for epoch, latest in self._latest:
             if latest is None:
                 continue
-            if not self._windows.closed(self._windows.start(latest), declaration.previous_watermark_ms):
+            watermark_ms = declaration.previous_watermark_ms
+            if not all(windows.closed(windows.start(latest), watermark_ms) for windows in self._windows):
                 return epoch
         return declaration.epoch
 

@@ -1,4 +1,8 @@
-"""Ledger state of windows (R7): aggregates by key and window of one shard, the fold of the deltas of the epochs."""
+"""Ledger state of windows (R7): aggregates by key and window of one shard, the fold of the deltas of the epochs.
+
+What is kept of windows that overlap is by pane (`Windows`), under the start of the newest window that holds it, and is
+added to each of them when that one closes. Of all others the pane is the window.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +63,10 @@ def partial(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Wi
 
 
 def place(rows: pa.Table, by: Sequence[str], values: Accumulators, windows: Windows) -> pa.Table:
-    """Return each row as the aggregate of itself alone, in its window."""
+    """Return each row as the aggregate of itself alone, in its pane: once, however many windows hold it."""
     times = rows["event_time_ms"].to_numpy()
     # numpy's remainder is that of `Windows.start`, also before 1970.
-    starts = pa.array(times - np.mod(times, windows.length_ms))
+    starts = pa.array(times - np.mod(times, windows.slide_ms))
     kept = [column for value in values.values() for column in value.of(rows)]
     return pa.table([keys.encode(rows, by), starts, *kept], schema=schema(values))
 
@@ -156,8 +160,14 @@ def _copy(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
     return rows.take(places)
 
 
+def _move(part: pa.RecordBatch, window_ms: int) -> pa.RecordBatch:
+    """Return rows of one pane as rows of a window."""
+    at = part.schema.get_field_index(START)
+    return part.set_column(at, part.schema.field(at), pa.repeat(window_ms, part.num_rows))
+
+
 class WindowState:
-    """Aggregates of the windows that are still open in one shard."""
+    """Aggregates of the windows that are still open in one shard, by pane."""
 
     def __init__(self, windows: Windows, values: Accumulators) -> None:
         self._windows, self._how = windows, merges(values)
@@ -179,12 +189,12 @@ class WindowState:
             self._parts.update((start, [part]) for start, part in self._by_window(self._one(full)))
 
     def expire(self, watermark_ms: int | None) -> None:
-        """Drop the windows that `watermark_ms` closed: they were emitted in the epoch that pinned it."""
+        """Drop the panes whose windows `watermark_ms` closed, all of them: it was pinned by the epoch that emitted."""
         for start in [s for s in self._parts if self._windows.closed(s, watermark_ms)]:
             del self._parts[start]
 
     def count_held(self, watermark_ms: int | None, front_ms: int | None) -> dict[int, int]:
-        """Count rows by the start of their window (ms), of windows that `front_ms` would close and `watermark_ms` not.
+        """Count rows by the start of their pane (ms), of those that `front_ms` would let go and `watermark_ms` not.
 
         They are kept only because somebody is behind that time.
         """
@@ -197,15 +207,24 @@ class WindowState:
     def final(self, previous_ms: int | None, watermark_ms: int | None) -> pa.Table:
         """Results of the windows that this epoch closes, in order of window and key; columns of a delta."""
         closing = [
-            part
-            for start, parts in self._parts.items()
-            if self._windows.newly_closed(start, previous_ms, watermark_ms)
+            part if window == pane else _move(part, window)
+            for pane, parts in self._parts.items()
+            for window in self._find_closing(pane, previous_ms, watermark_ms)
             for part in parts
         ]
         return long_texts.sort(self._one(closing), (START, KEY))
 
+    def _find_closing(self, pane: int, previous_ms: int | None, watermark_ms: int | None) -> Iterator[int]:
+        """Yield the starts of the windows that this epoch closes, of those that hold a pane."""
+        for start in self._windows.holding(pane):
+            if not self._windows.closed(start, watermark_ms):
+                # Nor are the newer ones.
+                return
+            if self._windows.newly_closed(start, previous_ms, watermark_ms):
+                yield start
+
     def _by_window(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Divide rows by window, each part of a copy: a slice would keep all rows in memory until its window closes."""
+        """Divide rows by pane, each part of a copy: a slice would keep all rows in memory until its window closes."""
         for whole in rows.combine_chunks().to_batches() if rows.num_rows else ():
             starts = whole[START].to_numpy()
             order = np.argsort(starts, kind="stable")

@@ -32,7 +32,6 @@ from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.state import own, windows
-from effectively_once.state.lateness import Windows
 from effectively_once.state.live import LiveDeltas
 from effectively_once.store.folder_store import FolderStore
 from effectively_once.testing import left_out
@@ -75,10 +74,10 @@ class Trial:
             shards=shards,
             **pipeline.defaults,
         )
-        self._windows = Windows(self._settings.window_ms, self._settings.lateness_ms)
+        self._windows = self._settings.windows
         self._folder = tempfile.TemporaryDirectory(prefix="effectively-once-trial-")
         self._store, self._layout = FolderStore(Path(self._folder.name)), Layout(self._settings.pipeline)
-        self._live = LiveDeltas(self._layout, self._windows, [], 0)
+        self._live = LiveDeltas(self._layout, pipeline.all_windows(self._windows), [], 0)
         self._last: EpochRecord | None = None
         self._sent: list[tuple[Any, ...]] = []
         self._offset = 0

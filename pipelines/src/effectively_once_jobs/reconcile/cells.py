@@ -23,7 +23,7 @@ def count_records(pipeline: Pipeline, each: Windowed, windows: Windows, topic: D
     Args:
         pipeline: whose transform says what a record is, and which are refused for what they are.
         each: what to count.
-        windows: of the pipeline.
+        windows: its windows.
         topic: Kafka's columns.
         late: partition and offset of what the stream refused as late.
 

@@ -26,7 +26,6 @@ from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.pipeline.windows import Windowed
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.state.lateness import Windows
 from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.reconcile import cells
 from effectively_once_jobs.reconcile.difference import Cell, Line, lines
@@ -58,7 +57,7 @@ def reconcile(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | No
     last, watermark_ms = require_ended(head, layout)
     source.same_topic(head, source.topic_ids())
     ranges = {settings.topic: held_ranges(source.first_offsets(), last, settings.topic, since_ms)}
-    windows = Windows(settings.window_ms, settings.lateness_ms)
+    windows = each.windows(settings.windows)
     own = f"{settings.pipeline}.{each.to.name}"
     topics = [own, *beside]
 
@@ -103,7 +102,7 @@ def countable(job: Job) -> Windowed:
     for each in pipeline.windows:
         if not isinstance(each.to, ToKafka) or not cells.names_of_sums(each) or not _whole(each, each.to):
             continue
-        if not _in_whole_numbers(pipeline, each):
+        if not _in_whole_numbers(pipeline, each) or len(each.windows(job.settings.windows).holding(0)) > 1:
             continue
         columns = {*each.aggregated}
         if pipeline.recorded is not None and columns & {*pipeline.recorded.adds.names}:
@@ -115,7 +114,7 @@ def countable(job: Job) -> Windowed:
             )
         return each
     raise SettingsError(
-        "no windows with counts or sums of whole numbers, by one column of text, go to a topic",
+        "no windows with counts or sums of whole numbers, by one column of text, that do not overlap, go to a topic",
         where,
         "Only such can be reconciled: Windowed(..., values={...: Count()}, to=ToKafka(...)).",
     )

@@ -16,6 +16,7 @@ from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import ObjectStore, run
+from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.state.lateness import Windows
 
@@ -51,18 +52,40 @@ class Certificate:
     lost: int
 
 
-def certify(settings: PipelineSettings, store: ObjectStore, start_ms: int) -> Certificate:
-    """Look a window up in the chain.
+def windows_of(job: Job, name: str | None) -> Windows:
+    """Return the windows of a name; without one those of the pipeline, where all are of one length.
+
+    Raises:
+        SettingsError: there are none of this name, or several lengths and no name.
+
+    """
+    own = {each.name: each.windows(job.settings.windows) for each in job.pipeline.windows}
+    if name is not None and name not in own:
+        raise SettingsError(
+            f"no windows are called {name!r}", "--of", f"Leave it out, or name one of: {', '.join(own) or 'none'}."
+        )
+    found = {own[name]} if name is not None else {*own.values()} or {job.settings.windows}
+    if len(found) > 1:
+        raise SettingsError("the pipeline has windows of several lengths", "--window", f"Add --of {' or '.join(own)}.")
+    return found.pop()
+
+
+def certify(
+    settings: PipelineSettings, store: ObjectStore, start_ms: int, windows: Windows | None = None
+) -> Certificate:
+    """Look a window up in the chain: one of `windows`, or of the length that the settings have.
 
     Raises:
         SettingsError: no window begins there.
         ChainError: the chain cannot be read.
 
     """
-    layout, windows = Layout(settings.pipeline), Windows(settings.window_ms, settings.lateness_ms)
+    layout, windows = Layout(settings.pipeline), windows or settings.windows
     if windows.start(start_ms) != start_ms:
         raise SettingsError(
-            f"no window begins at {start_ms}", "--window", f"The one that holds it begins at {windows.start(start_ms)}."
+            f"no window begins at {start_ms}",
+            "--window",
+            f"The one that holds it begins at {windows.start(start_ms)}.",
         )
     head = run(chain.read(layout), store)
     return _of(head, run(segments.history(layout, head), store), windows, start_ms)
@@ -98,10 +121,16 @@ def _concerned(record: EpochRecord, lost: Loss, windows: Windows, start_ms: int)
 
 
 def complete(
-    settings: PipelineSettings, store: ObjectStore, start_ms: int, say: Callable[[str], None], *, as_json: bool
+    settings: PipelineSettings,
+    store: ObjectStore,
+    start_ms: int,
+    say: Callable[[str], None],
+    *,
+    as_json: bool,
+    windows: Windows | None = None,
 ) -> int:
     """Say what the certificate of a window says, and return the exit code: 0 where its result is as it stays."""
-    found = certify(settings, store, start_ms)
+    found = certify(settings, store, start_ms, windows)
     if as_json:
         say(json.dumps(asdict(found), indent=2))
         return EXIT_CODES[found.verdict]

@@ -173,7 +173,9 @@ def _state(job: Job) -> Iterator[StateFacts]:
         yield StateFacts(catalog.KIND, "of accepted records, until the window of their time is closed")
     for each in job.pipeline.windows:
         values = ", ".join(f"{name} = {_aggregate(value)}" for name, value in each.values.items())
-        yield StateFacts(each.name, f"{values} by {', '.join(each.keys)} and window")
+        of = "" if each.length_ms is None else f" of {each.length_ms:,} ms"
+        of += "" if each.slide_ms is None else f", one each {each.slide_ms:,} ms"
+        yield StateFacts(each.name, f"{values} by {', '.join(each.keys)} and window{of}")
     if job.pipeline.stateful is not None:
         yield StateFacts(job.pipeline.stateful.name, "of Spark's operators, in Spark's checkpoint")
 

@@ -81,6 +81,10 @@ class Catalog:
                 "Give such rows a reason in the job's transform: they belong to the dead-letter sink.",
             )
         hashes, first = self._hashes(ids, hashes), 0
+        live = times.to_numpy() // self._divided.windows.length_ms >= self._divided.first_open(self._watermark_ms)
+        if not live.all():
+            # Where windows are longer than those of ids, deltas live on whose ids are all closed.
+            ids, times, hashes = ids.filter(pa.array(live)), times.filter(pa.array(live)), hashes[live]
         # What is kept are arrays that others can be joined to.
         for part in long_texts.divide(pa.chunked_array([ids]), pa.binary()).iterchunks():
             last = first + len(part)
