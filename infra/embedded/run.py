@@ -230,6 +230,7 @@ class Run:
         if (event["event"], event.get("state")) == ("epoch", "published"):
             names = ("in", "accepted", "duplicate", "late", "malformed")
             counts = ", ".join(f"{event[name]} {name}" for name in names)
+            counts += f", of {event['records']} records" if "records" in event else ""
             counts += "".join(
                 f", {number} left out for {reason}" for reason, number in event.get("filtered", {}).items()
             )

@@ -212,7 +212,8 @@ class EpochRecord(_Frozen):
     `shown`: what its shards show, by shard, where an operator had it repaired; `left`: the first row that each shard
     left to the next epoch, as it had more than it takes at once; `repairs`: the epoch before, of whose ranges it takes
     what that one leaves; `reads`, `after`: these ranges, and where it goes on, after a divided one; `filtered`: how
-    many records the transform left out, by reason, beside what is in `counts`.
+    many records the transform left out, by reason, beside what is in `counts`; `records`: of how many records these
+    rows are, where one may have several.
     """
 
     epoch: int
@@ -227,6 +228,7 @@ class EpochRecord(_Frozen):
     settings_digest: str
     counts: EpochCounts
     filtered: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    records: NonNegativeInt | None = None
     max_event_time_ms: int | None
     sinks: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)

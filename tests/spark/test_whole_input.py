@@ -19,11 +19,12 @@ from infra.embedded.process import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 ROWS, SHARDS = 30_000, 2
+DIGESTED = ("partition", "offset")
 BROKEN = 23_456
 """Offset of a row that cannot be had: some batches have been handed over by then."""
 Batches = Iterable[pa.RecordBatch]
 Required = Callable[[Batches], list[pa.RecordBatch]]
-BY_INPUT: Required = partial(whole_input.require, digested=rows.DIGESTED, where="test")
+BY_INPUT: Required = partial(whole_input.require, digested=DIGESTED, where="test")
 BY_KEY: Required = partial(whole_input.require, digested=(), where="test")
 
 
@@ -81,7 +82,7 @@ def _read_refusals(folder: Path) -> list[str]:
 
 
 def by_shard(spark: SparkSession) -> DataFrame:
-    return whole_input.bring_together(source(spark), "shard", SHARDS, rows.DIGESTED)
+    return whole_input.bring_together(source(spark), "shard", SHARDS, DIGESTED)
 
 
 def by_user(spark: SparkSession) -> DataFrame:

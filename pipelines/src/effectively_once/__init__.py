@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from effectively_once.errors import PipelineError
+    from effectively_once.pipeline.explode import Explode
     from effectively_once.pipeline.json import ambiguous_json, json_records, whole_number
     from effectively_once.pipeline.pipeline import Pipeline
     from effectively_once.pipeline.recorded_step import RecordedStep
@@ -40,6 +41,7 @@ __all__ = [
     "Collect",
     "Count",
     "CountDistinct",
+    "Explode",
     "First",
     "KafkaRecord",
     "Last",
@@ -68,6 +70,7 @@ __all__ = [
 
 _MODULES = {
     "errors": ("PipelineError",),
+    "pipeline.explode": ("Explode",),
     "pipeline.json": ("ambiguous_json", "json_records", "whole_number"),
     "pipeline.pipeline": ("Pipeline",),
     "pipeline.recorded_step": ("RecordedStep",),

@@ -1,5 +1,8 @@
 """Whether what became of the records adds up: in = on time + late + duplicate + malformed, for every job the same.
 
+Where a record has several rows these are what adds up. `records` counts those whose first row an epoch took: together
+they are what the topic holds.
+
 Where a transform leaves records out, they are a fifth part: `filtered`, which counts them by reason.
 
 Nothing is recomputed: it needs what the epochs count, how many records the topic holds, and where there is one the
@@ -18,6 +21,8 @@ ON_TIME, DUPLICATE, LATE, MALFORMED = "accepted", "duplicate", "late", "malforme
 PARTS = (ON_TIME, LATE, DUPLICATE, MALFORMED)
 FILTERED = "filtered"
 """No part of an epoch that has none: it is not told then."""
+RECORDS = "records"
+"""As `in`, of an epoch whose records have several rows; others do not tell it."""
 Row = Mapping[str, Any]
 
 
@@ -30,6 +35,7 @@ def recorded_epochs(epochs: Iterable[EpochRecord]) -> list[Row]:
     """What a chain records of its epochs, under the same names."""
     return [
         {"epoch": record.epoch, **record.counts.model_dump(by_alias=True), FILTERED: record.filtered}
+        | ({} if record.records is None else {RECORDS: record.records})
         for record in epochs
     ]
 
@@ -41,6 +47,8 @@ def sums(epochs: Iterable[Row]) -> Counter[str]:
         found.update({name: row.get(name, 0) for name in ("in", *PARTS)})
         if left_out := _left_out(row):
             found[FILTERED] += left_out
+        if RECORDS in row:
+            found[RECORDS] += row[RECORDS]
     return found
 
 
@@ -69,9 +77,12 @@ def complaints(epochs: Sequence[Row], held: int, dead: Iterable[Row] | None = No
         if row["in"] != parts:
             named = " + ".join(f"{number} {name}" for name, number in told.items())
             found.append(f"epoch {row['epoch']}: in is {row['in']}, and not {named} = {parts}")
+        if row.get(RECORDS, 0) > row["in"]:
+            found.append(f"epoch {row['epoch']}: {row['in']} rows are of {row[RECORDS]} records, each of which has one")
     whole = sums(epochs)
-    if whole["in"] != held:
-        found.append(f"the epochs read {whole['in']} records, the topic holds {held}")
+    read = whole[RECORDS] if RECORDS in whole else whole["in"]
+    if read != held:
+        found.append(f"the epochs read {read} records, the topic holds {held}")
     return found if dead is None else found + _dead(whole, dead)
 
 
@@ -81,7 +92,7 @@ def _dead(whole: Mapping[str, int], dead: Iterable[Row]) -> list[str]:
     places: Counter[tuple[Any, ...]] = Counter()
     for row in dead:
         reasons[str(row.get("reason"))] += 1
-        places[tuple(row.get("source") or ())] += 1
+        places[*(row.get("source") or ()), *([row["pos"]] if "pos" in row else [])] += 1
     letters = {LATE: reasons[LATE], MALFORMED: reasons.total() - reasons[LATE]}
     found = [
         f"{whole[name]} records are counted as {name}, {number} dead letters say so"

@@ -20,6 +20,8 @@ from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import EpochRecord, Pin
 
 Coordinate = tuple[str, int, int]
+Row = tuple[str, int, int, int]
+"""Coordinate of a record, and place of a row in it."""
 COORDINATE = ("topic", "partition", "offset")
 LATE = "late"
 
@@ -35,6 +37,7 @@ class Given:
         row: its columns as JSON has them, `id` and `event_time_ms` among them where the pipeline has these.
         value: the record's value as text, in base64 where it is none.
         encoding: which of the two; None in runs recorded before it was noted.
+        pos: which row of its record it is; None where a record is one row.
     """
 
     source: Coordinate
@@ -43,13 +46,19 @@ class Given:
     value: str
     encoding: str | None = None
     filtered: str | None = None
+    pos: int | None = None
+
+    @property
+    def known_by(self) -> Coordinate | Row:
+        """Where it comes from: no other row has the same."""
+        return self.source if self.pos is None else (*self.source, self.pos)
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
         """Read a line of `observed/given.jsonl`. Raises KeyError, TypeError, ValueError."""
         topic, partition, offset = line["source"]
         place, filtered = (topic, partition, offset), line.get("filtered")
-        return cls(place, line["reason"], line["row"], line["value"], line.get("encoding"), filtered)
+        return cls(place, line["reason"], line["row"], line["value"], line.get("encoding"), filtered, line.get("pos"))
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,7 @@ class Declaration:
     Attributes:
         left_out: sink -> why it is not judged.
         filtered: reasons for which records are published nowhere.
+        rows_max: how many rows a record may have; None where it is one.
     """
 
     pipeline: str
@@ -118,6 +128,7 @@ class Declaration:
     aggregates: Mapping[str, Aggregated] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     filtered: tuple[str, ...] = ()
+    rows_max: int | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -157,6 +168,7 @@ class Numbers:
     duplicate: int = 0
     late: int = 0
     malformed: int = 0
+    records: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
     max_event_time_ms: int | None = None
 
@@ -203,9 +215,11 @@ class _Replay:
         self._shares = Shares[Given](
             shown, lambda one: (one.row.get("id") if declaration.attached else None, one.source)
         )
-        self._by_place = {one.source: one for one in given}
+        self._by_place: dict[Coordinate, list[Given]] = {}
+        for one in sorted(given, key=lambda one: one.known_by):
+            self._by_place.setdefault(one.source, []).append(one)
         self._found = Replayed({sink.name: {} for sink in declaration.sinks})
-        self._read: dict[Coordinate, int] = {}
+        self._read: dict[Coordinate | Row, int] = {}
         self._ids: set[Any] = set()
         self._windows: dict[str, dict[int, dict[Any, list[Given]]]] = {name: {} for name in declaration.aggregates}
         self._watermark = Watermark()
@@ -218,14 +232,16 @@ class _Replay:
             numbers = Numbers(record.epoch, self._watermark.due(record) if self._declared.timed else None)
             self._close(record)
             for one in self._shares.of(record, self._of(record)):
-                self._read[one.source] = self._read.get(one.source, 0) + 1
+                self._read[one.known_by] = self._read.get(one.known_by, 0) + 1
                 self._take(one, record, numbers)
             self._watermark.end(record)
             found.numbers.append(numbers)
         found.unread = [
-            place for place in self._by_place if place not in self._read and not loss.holds(self._lost, place)
+            place
+            for place, rows in self._by_place.items()
+            if any(one.known_by not in self._read for one in rows) and not loss.holds(self._lost, place)
         ]
-        found.reread = [place for place, times in self._read.items() if times > 1]
+        found.reread = list(dict.fromkeys(place[:3] for place, times in self._read.items() if times > 1))
         lengths = {name: self._length(each) for name, each in self._declared.aggregates.items()}
         found.open_windows = len({(lengths[of], start) for of, windows in self._windows.items() for start in windows})
         return found
@@ -235,11 +251,12 @@ class _Replay:
             for partition, (start, end) in sorted(record.ranges[topic].items()):
                 for offset in range(start, end):
                     # An offset without a record is a marker of a transaction, or what was never acknowledged.
-                    if (one := self._by_place.get((topic, partition, offset))) is not None:
-                        yield one
+                    yield from self._by_place.get((topic, partition, offset), ())
 
     def _take(self, one: Given, record: EpochRecord, numbers: Numbers) -> None:
         numbers.in_ += 1
+        # Of each record one row is the first.
+        numbers.records += not one.pos
         declared, row = self._declared, one.row
         time: int | None = row.get("event_time_ms") if declared.timed else None
         if one.reason is None and one.filtered in declared.filtered:
@@ -268,7 +285,7 @@ class _Replay:
             for sink in declared.sinks:
                 if sink.of == "rows":
                     kept = {name: row[name] for name in sink.columns}
-                    self._found.due[sink.name][one.source] = Due(kept, record.epoch)
+                    self._found.due[sink.name][one.known_by] = Due(kept, record.epoch)
             for name, each in declared.aggregates.items():
                 assert time is not None, "windows need times"
                 length = self._length(each)
@@ -283,7 +300,7 @@ class _Replay:
             if sink.of == "dead_letter":
                 row = {"reason": reason, "id": one.row.get("id"), "value": one.value}
                 row |= {"encoding": one.encoding} if one.encoding is not None else {}
-                self._found.due[sink.name][one.source] = Due(row, record.epoch)
+                self._found.due[sink.name][one.known_by] = Due(row, record.epoch)
 
     def _length(self, each: Aggregated) -> int:
         return self._declared.window_ms if each.length_ms is None else each.length_ms
@@ -346,7 +363,9 @@ def identity(declaration: Declaration, sink: Sink, row: Mapping[str, Any]) -> An
     if sink.of in ("rows", "dead_letter"):
         # Messages name their source; all else has it in columns.
         source = row.get("source") if sink.kind == "kafka" else [row.get(name) for name in COORDINATE]
-        return tuple(source) if isinstance(source, list) and len(source) == 3 else None
+        if not isinstance(source, list) or len(source) != 3:
+            return None
+        return tuple(source) if declaration.rows_max is None else (*source, row.get("pos"))
     key, start = "" if sink.totals else declaration.aggregates[sink.of].key(row), row.get("window_start_ms")
     return (key, start) if type(start) is int and all(_is_part(part) for part in _parts(key)) else None
 

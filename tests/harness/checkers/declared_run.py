@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,6 @@ import orjson
 from tests.harness.checkers import chain, loss, multiset, vacuity
 from tests.harness.checkers.case import UNSEEN, Case, coordinate_text
 from tests.harness.checkers.declared import (
-    Coordinate,
     Declaration,
     Due,
     Given,
@@ -68,14 +67,16 @@ class DeclaredCase(Case):
         return found
 
     @cached_property
-    def _rows_by_source(self) -> dict[Coordinate, Mapping[str, Any]]:
-        return {one.source: one.row for one in self.transform_output}
+    def _rows_by_source(self) -> dict[Any, Mapping[str, Any]]:
+        return {one.known_by: one.row for one in self.transform_output}
 
     def hidden(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """Columns that the transform gave to the record that a row is of, and the row may not show."""
         source = row.get("source")
-        found = self._rows_by_source.get(tuple(source)) if isinstance(source, list) and len(source) == 3 else None
-        return found or {}
+        if not isinstance(source, list) or len(source) != 3:
+            return {}
+        place = () if self.declaration.rows_max is None else (row.get("pos"),)
+        return self._rows_by_source.get((*source, *place)) or {}
 
     @property
     def sinks(self) -> tuple[str, ...]:
@@ -130,7 +131,10 @@ class DueRows:
         return unfold(row) if self._sink.kind == "kafka" else row
 
     def describe(self, key: Any) -> str:
-        named = coordinate_text(key) if len(key) == 3 else f"key {key[-2:][0]!r} window {key[-1]}"
+        if len(key) > 2 and isinstance(key[1], int):
+            named = coordinate_text(key[:3]) + "".join(f" row {pos}" for pos in key[3:])
+        else:
+            named = f"key {key[-2:][0]!r} window {key[-1]}"
         return f"{named}, epoch {self.due[key].epoch}"
 
 
@@ -150,6 +154,8 @@ def chain_of(case: DeclaredCase) -> Oracle:
     for record, due in zip(epochs, case.replayed.numbers[: len(epochs)], strict=True):
         names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
         names += [("filtered", record.filtered, due.filtered)]
+        if case.declaration.rows_max is not None:
+            names += [("records", record.records or 0, due.records)]
         if case.declaration.timed:
             names += [
                 (name, getattr(record, name), getattr(due, name)) for name in ("watermark_ms", "max_event_time_ms")
@@ -159,7 +165,7 @@ def chain_of(case: DeclaredCase) -> Oracle:
             for name, said, meant in names
             if said != meant
         ]
-    held = sum(not loss.holds(case.given_up, one.source) for one in case.transform_output)
+    held = sum(not loss.holds(case.given_up, one.source) for one in case.transform_output if not one.pos)
     return chain.finding(case, found, held, "; each one's numbers add up, and equal the reference's")
 
 
@@ -171,6 +177,7 @@ def coverage(case: DeclaredCase) -> Oracle:
         for one in case.sends
         if one.coordinate not in there and not loss.holds(given_up, one.coordinate)
     ]
+    complaints += broken_records(case.declaration, case.transform_output)
     complaints += [f"no epoch read {coordinate_text(place)}" for place in case.replayed.unread]
     complaints += [f"two epochs read {coordinate_text(place)}" for place in case.replayed.reread]
     still = f"; {case.replayed.open_windows} windows are still open" * bool(case.replayed.open_windows)
@@ -178,6 +185,28 @@ def coverage(case: DeclaredCase) -> Oracle:
     covered = f"no exact coverage: {gave_up}; the chain's ranges hold" if gave_up else "the chain's ranges hold"
     held = len([place for place in there if not loss.holds(given_up, place)])
     return vacuity.guard("coverage", f"{covered} all {held} records, each once{still}", complaints)
+
+
+def broken_records(declaration: Declaration, rows: Iterable[Given]) -> list[str]:
+    """Describe records whose rows are not numbered from 0, are too many, or have ids that are not of one record."""
+    if declaration.rows_max is None:
+        return []
+    by_source: dict[Any, list[Given]] = {}
+    for one in rows:
+        by_source.setdefault(one.source, []).append(one)
+    found: list[str] = []
+    for source, some in by_source.items():
+        places = sorted(-1 if one.pos is None else one.pos for one in some)
+        if places != list(range(len(some))) or len(some) > declaration.rows_max:
+            found.append(f"the rows of {coordinate_text(source)} are {places}, of at most {declaration.rows_max}")
+        ids = {
+            (one.row["id"].rpartition("#")[0], one.row["id"].rpartition("#")[2] == str(one.pos))
+            for one in some
+            if one.row.get("id")
+        }
+        if len(ids) > 1 or any(not numbered for _, numbered in ids):
+            found.append(f"the ids of the rows of {coordinate_text(source)} are not made of one record's")
+    return found
 
 
 def is_declared(case: Case) -> bool:

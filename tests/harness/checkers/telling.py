@@ -121,12 +121,12 @@ def find_contradicted(chain: Chain, events: Events) -> list[str]:
             if lacking := [name for name in _COUNTS if type(event.get(name)) is not int]:
                 found.append(f"epoch {record.epoch}: published without its number of {', '.join(lacking)}")
                 continue
-            said = {**event, "filtered": event.get("filtered", {})}
+            said = {**event, "filtered": event.get("filtered", {}), "records": event.get("records")}
             meant = {name: getattr(record.counts, field) for name, field in _COUNTS.items()}
             found += [
                 f"epoch {record.epoch}: published with {name} {said[name]} by generation {event.get('generation')}, "
                 f"the chain says {due}"
-                for name, due in {**meant, "filtered": record.filtered}.items()
+                for name, due in {**meant, "filtered": record.filtered, "records": record.records}.items()
                 if said[name] != due
             ]
     found += [

@@ -27,9 +27,8 @@ from effectively_once.pipeline.settings import LENGTHS
 from effectively_once.pipeline.sinks import AnySink
 from effectively_once.pipeline.windows import WINDOW_START
 from tests.harness.checkers.aggregated import HOWS, WHOLE, Value
-from tests.harness.definition.schemas import keys_of, schemas_of, values_of
+from tests.harness.definition.schemas import keys_of, letters_of, schemas_of, values_of
 from tests.harness.run_directory import LinesWriter, read_lines
-from tests.harness.schemas import OWN_DEAD_LETTERS
 from tests.harness.wire import TEXT, as_text, spell
 
 _NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
@@ -74,6 +73,8 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
     for to in pipeline.rows:
         if (why := _why_unjudged(to)) is not None:
             left_out[to.name] = why
+        elif pipeline.explode is not None and to.columns and "pos" not in to.columns:
+            left_out[to.name] = "its columns leave pos out, and a record has several rows"
         else:
             sinks.append(_sink(pipeline, to, "rows", recorded))
     columns = ("reason", "id", "value")
@@ -88,8 +89,9 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
             "aggregates": aggregates,
             "left_out": left_out,
             "filtered": list(pipeline.filtered),
+            **({} if pipeline.explode is None else {"rows_max": pipeline.explode.rows_max}),
         },
-        "schemas": {**schemas, DEAD_LETTER: OWN_DEAD_LETTERS.model_dump(mode="json")},
+        "schemas": {**schemas, DEAD_LETTER: letters_of(pipeline).model_dump(mode="json")},
         "defaults": pipeline.defaults,
         "code": package_digests(*pipeline.functions),
         "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles | ToIceberg)],
@@ -166,6 +168,8 @@ def transform_all(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> It
         plain = orjson.loads(orjson.dumps(row, default=spell))
         value, encoding = values[place]
         line = {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
+        if pipeline.explode is not None:
+            line["pos"] = row["pos"]
         # What is left out has a word of the library's as its reason, that nothing takes it for accepted.
         yield line if left_out is None else {**line, "reason": None, "filtered": left_out}
 

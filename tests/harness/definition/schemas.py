@@ -22,7 +22,7 @@ from effectively_once import (
 )
 from effectively_once.pipeline.sinks import AnySink
 from tests.harness.checkers.aggregated import WHOLE, Value
-from tests.harness.schemas import SinkSchema, Type
+from tests.harness.schemas import OWN_DEAD_LETTERS, SinkSchema, Type
 
 _TYPES: Mapping[pa.DataType, Type] = {
     pa.string(): "text",
@@ -45,10 +45,10 @@ def schemas_of(pipeline: Pipeline) -> dict[str, SinkSchema]:
 
 
 def _schemas(pipeline: Pipeline) -> Iterator[tuple[str, SinkSchema]]:
-    rows = {**_SOURCE, **_columns_of_rows(pipeline)}
+    rows = {**_SOURCE, **_place(pipeline), **_columns_of_rows(pipeline)}
     shard_by = ("id",) if pipeline.ids == "attached" else ("source",)
     for to in pipeline.rows:
-        yield to.name, _schema(to, rows, shard_by, ("source",))
+        yield to.name, _in_order(pipeline, _schema(to, rows, shard_by, ("source",)))
     for each in pipeline.windows:
         values = values_of(pipeline, each)
         results = {"window_start_ms": "integer", **{name: value.shown for name, value in values.items()}}
@@ -64,6 +64,22 @@ def _schemas(pipeline: Pipeline) -> Iterator[tuple[str, SinkSchema]]:
             nulls = {name for name, value in values.items() if value.how in ("sum", "distinct", "own") and value.column}
             totals = {name: f"{kind} or null" if name in nulls else kind for name, kind in results.items()}
             yield each.totals.name, _schema(each.totals, totals, (), ())
+
+
+def letters_of(pipeline: Pipeline) -> SinkSchema:
+    """Schema of its dead letters. Where a record has several rows each tells of which it is; a result is of none."""
+    fields = {**OWN_DEAD_LETTERS.fields, **{name: f"{kind} or null" for name, kind in _place(pipeline).items()}}
+    return _in_order(pipeline, OWN_DEAD_LETTERS.model_copy(update={"fields": fields}))
+
+
+def _place(pipeline: Pipeline) -> dict[str, Type]:
+    return {} if pipeline.explode is None else {"pos": "integer"}
+
+
+def _in_order(pipeline: Pipeline, found: SinkSchema) -> SinkSchema:
+    """Rows of one record ascend by their place, where they show it."""
+    places = tuple(name for name in _place(pipeline) if found.order and name in found.fields)
+    return found.model_copy(update={"order": (*found.order, *places)}) if places else found
 
 
 def _columns_of_rows(pipeline: Pipeline) -> dict[str, Type]:

@@ -86,3 +86,19 @@ def test_what_does_not_add_up_is_named(epochs: list[Row], held: int, dead: list[
 def test_a_history_tells_publications_and_much_else() -> None:
     others: list[Row] = [{"event": "epoch", "epoch": 0, "state": "declared"}, {"event": "phase", "phase": "drain"}]
     assert published_epochs([*others, *EPOCHS]) == EPOCHS
+
+
+def test_records_of_several_rows_are_what_the_topic_holds_and_each_has_a_row() -> None:
+    first = {"epoch": 0, "in": 5, "accepted": 5, "late": 0, "duplicate": 0, "malformed": 0, "records": 2}
+    # Its records were counted where their first rows were taken.
+    rest = {**first, "epoch": 1, "in": 3, "accepted": 3, "records": 0}
+    assert sums([first, rest])["records"] == 2
+    assert complaints([first, rest], 2) == []
+    assert complaints([first, rest], 8) == ["the epochs read 2 records, the topic holds 8"]
+    (line,) = complaints([{**first, "records": 6}], 6)
+    assert line == "epoch 0: 5 rows are of 6 records, each of which has one"
+    letters = [{"reason": "bad", "source": ["t", 0, 0], "pos": pos} for pos in (0, 1)]
+    refused = {**first, "accepted": 3, "malformed": 2}
+    assert complaints([refused], 2, letters) == []
+    (line,) = complaints([refused], 2, [letters[0], letters[0]])
+    assert line == "the record at ('t', 0, 0, 0) is a dead letter more than once"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.declared import Aggregated, Declaration, Given, Replayed, Sink, identity, replay
+from tests.harness.checkers.declared_run import broken_records
 from tests.harness.evidence import EpochRecord, Pin, Pinned
 from tests.unit.harness.epochs import record_of
 
@@ -209,3 +210,55 @@ def test_what_an_epoch_leaves_that_is_finished_as_shown_the_repair_takes() -> No
     ]
     assert not found.unread
     assert replay(DECLARED, RECORDS[:5], [epochs[0], epochs[2]], pins).unread == [("t", 0, 0), ("t", 0, 2)]
+
+
+def row(offset: int, pos: int, id_: str | None = None, time_ms: int = 10_000, **more: Any) -> Given:
+    """A row of a record that has several."""
+    return replace(record(offset, f"{id_ or offset}#{pos}", time_ms), pos=pos, **more)
+
+
+SEVERAL = replace(DECLARED, rows_max=3, filtered=("gift",))
+ROWS = [
+    row(0, 1),
+    row(0, 0),
+    row(0, 2, filtered="gift"),
+    row(1, 0, "0"),
+    row(1, 1, "0"),
+    row(1, 2, "0"),
+    row(2, 0, reason="missing_items"),
+    row(3, 0, time_ms=30_000),
+    row(3, 1, time_ms=2 * MINUTE),
+]
+
+
+def test_each_row_of_a_record_is_due_by_its_place_and_records_are_counted_by_their_first() -> None:
+    found = replay(SEVERAL, ROWS, [epoch(0, 0, 3, None), epoch(1, 3, 4, 2 * MINUTE)])
+    told = [(one.records, one.in_, one.accepted, one.duplicate, one.late, one.malformed) for one in found.numbers]
+    # The copy's third row is no copy of what was left out: that has taken no id.
+    assert (told, found.numbers[0].filtered) == ([(3, 7, 3, 2, 0, 1), (1, 2, 1, 0, 1, 0)], {"gift": 1})
+    assert [*found.due["accepted"]] == [("t", 0, 0, 0), ("t", 0, 0, 1), ("t", 0, 1, 2), ("t", 0, 3, 1)]
+    assert [*found.due["dead_letter"]] == [("t", 0, 2, 0), ("t", 0, 3, 0)]
+    assert (found.unread, found.reread) == ([], [])
+    shown = {"source": ["t", 0, 1], "pos": 2}
+    assert identity(SEVERAL, SEVERAL.sinks[0], shown) == ("t", 0, 1, 2)
+    assert identity(SEVERAL, SEVERAL.sinks[0], {"source": ["t", 0, 1]}) not in found.due["accepted"]
+    again = replay(SEVERAL, ROWS, [epoch(0, 0, 3, None), epoch(1, 2, 3, None)])
+    assert (again.unread, again.reread) == ([("t", 0, 3)], [("t", 0, 2)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([row(0, 0), row(0, 2)], "the rows of t/0@0 are [0, 2], of at most 3"),
+        ([row(0, 1)], "the rows of t/0@0 are [1], of at most 3"),
+        ([row(0, 0), row(0, 0)], "the rows of t/0@0 are [0, 0], of at most 3"),
+        ([row(0, pos) for pos in range(4)], "the rows of t/0@0 are [0, 1, 2, 3], of at most 3"),
+        ([record(0, None, 1)], "the rows of t/0@0 are [-1], of at most 3"),
+        ([row(0, 0), row(0, 1, "b")], "the ids of the rows of t/0@0 are not made of one record's"),
+        ([replace(row(0, 0), row={"id": "a#1"})], "the ids of the rows of t/0@0 are not made of one record's"),
+    ],
+)
+def test_rows_that_are_of_no_record_are_named(rows: list[Given], says: str) -> None:
+    assert broken_records(SEVERAL, rows) == [says]
+    assert broken_records(SEVERAL, [*ROWS, row(9, 0, "a#1"), row(9, 1, "a#1")]) == []
+    assert broken_records(DECLARED, RECORDS) == []

@@ -235,6 +235,26 @@ def test_records_that_are_left_out_are_judged_by_their_number_and_are_due_nowher
     expect(run, FAIL, "chain", f"epoch {number}: published with filtered {{'bot': 1}}")
 
 
+def test_records_of_several_rows_are_judged_by_their_number(run: Path) -> None:
+    def count(chain: Any) -> None:
+        for record in chain["epochs"]:
+            record["records"] = record["counts"]["in"]
+
+    def tell(events: Lines) -> None:
+        for event in events:
+            if (event["event"], event.get("state")) == ("epoch", "published"):
+                event["records"] = event["in"]
+
+    document("declaration", lambda told: told.update(rows_max=2))(run)
+    observed("given", lambda rows: [row.update(pos=0) for row in rows] and None)(run)
+    expect(run, FAIL, "chain", "epoch 2: records is 0, the reference says")
+    document("chain", count)(run)
+    expect(run, FAIL, "chain", "epoch 2: published with records None")
+    history(tell)(run)
+    assert judge(run, write=False).oracle("chain").verdict == PASS
+    expect(run, FAIL, "coverage", "are not made of one record's")
+
+
 def test_a_record_that_is_left_out_and_published_all_the_same_is_a_phantom(run: Path) -> None:
     _, offset = leave_out(run)
     observed("accepted", lambda rows: rows.append({**rows[-1], "source": [*rows[-1]["source"][:2], offset]}))(run)

@@ -12,7 +12,7 @@ import pytest
 
 from effectively_once.epoch import epoch
 from effectively_once.epoch.epoch_task import EpochTask
-from effectively_once.epoch.rows import DIGESTED, empty
+from effectively_once.epoch.rows import empty
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import InputError
 from effectively_once.ledger.rows import Rows
@@ -61,5 +61,5 @@ def test_a_shard_tells_that_it_begins_and_that_its_input_was_refused(
     step = ShardStep(task, "dedup", 0, 0, store=MemoryStore(), opened=lambda _, __, told: _Told(told))
     rows = pa.Table.from_pylist([{"offset": 1}], empty(pipeline).schema.append(pa.field("closing", pa.string())))
     with pytest.raises(InputError):
-        step.whole_input(rows.to_batches(), DIGESTED)
+        step.whole_input(rows.to_batches(), pipeline.digested)
     assert [json.loads(line)["step"] for line in events.read_text().splitlines()] == ["dedup_begun", "dedup_refused"]

@@ -11,7 +11,6 @@ import pytest
 
 from effectively_once import Pipeline, RecordedStep, Sum, ToKafka, ToTable, Windowed
 from effectively_once.epoch import epoch, kept_rows, whole_input
-from effectively_once.epoch.rows import DIGESTED
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import InputError, SinkError, StepError
 from effectively_once.pipeline.columns import DEAD_LETTER
@@ -151,7 +150,7 @@ def test_each_step_that_spark_calls_demands_its_whole_input(
 ) -> None:
     """An end that nobody has closed, in order as it looks, decides and publishes nothing (R13)."""
     rows = input_of(name, pipeline)
-    digested = DIGESTED if name == "dedup" else ()
+    digested = pipeline.digested if name == "dedup" else ()
 
     def run_on(batches: list[pa.RecordBatch]) -> Place:
         place = Place()

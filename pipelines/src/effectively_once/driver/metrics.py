@@ -67,6 +67,9 @@ class Metrics:
             self._takeovers.labels(pipeline, why.value)
         self._at_work = _AtWork(waits=standby)
         self._rows = self._counter("rows", "Input rows of published epochs, by what became of them.", "outcome")
+        self._records = self._counter(
+            "records", "Input records of published epochs; fewer than rows where they are exploded."
+        ).labels(pipeline)
         self._epochs = self._counter(
             "epochs", "Published epochs; `repeat`: some of it had been published before.", "repeat"
         )
@@ -194,6 +197,7 @@ class Metrics:
         counts = {**record.counts.model_dump(), "filtered": sum(record.filtered.values())}
         for outcome in OUTCOMES:
             self._rows.labels(self._pipeline, outcome).inc(counts[outcome])
+        self._records.inc(counts["read"] if record.records is None else record.records)
         self._epochs.labels(self._pipeline, str(repeat).lower()).inc()
         for word, number in limit(letters, self._words).items():
             self._words.add(word)

@@ -89,6 +89,8 @@ class Publisher:
         line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
         if record.filtered:
             line["filtered"] = record.filtered
+        if record.records is not None:
+            line["records"] = record.records
         if self.epoch_job.plan is not None:
             # Before Spark commits the batch: it would not repeat the epoch, and nobody else can (R7).
             self.chain.record()

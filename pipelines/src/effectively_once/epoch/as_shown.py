@@ -7,6 +7,7 @@ of the same ranges. So both together take every row once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,9 +120,9 @@ def read(store: ObjectStore, shown: AsShown) -> pa.Table:
     return table
 
 
-def places(rows: pa.Table) -> pa.Array:
+def places(rows: pa.Table, coordinates: Sequence[str] = COORDINATES.names) -> pa.Array:
     """Return source coordinates as one text a row."""
-    columns = [rows[name].cast(pa.string()) for name in COORDINATES.names]
+    columns = [rows[name].cast(pa.string()) for name in coordinates]
     joined = pc.binary_join_element_wise(*columns, "/")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 

@@ -5,6 +5,7 @@ declared. So an epoch is divided by its shards. One with too much takes the firs
 epoch after it reads the same ranges and takes the rest (`due_epoch.repair`), before anything new is declared. Others
 take all that they have, and nothing of the rest. Where a shard stops follows from what is pinned: its rows and the
 bound. Every repeat of every driver stops there, so whatever is published already was divided alike.
+A record is not cut: of one with several rows a shard takes all that it has of them, or none.
 Every part gets all rows of the shard once more. They have to be those of before, or a row whose id is another in each
 attempt would be in no part, or in two.
 """
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import as_shown
+from effectively_once.epoch import as_shown, exploded
 from effectively_once.epoch.whole_input import digest_of
 from effectively_once.errors import SinkError
 from effectively_once.ledger.declaration import SHARD_BYTES
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from effectively_once.epoch.shard_step import ShardStep
 
 _TEXTS = (pa.string(), pa.binary())
-_DIGESTED = ("partition", "offset")
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,19 @@ class Part:
         rows: in source order.
         came: all rows that came, those among them that it does not take: their number, and digest of coordinates.
         left: the first one that it leaves to the next epoch; None where it leaves none.
+        records: how many came; None where that is the number of rows.
 
     """
 
     rows: pa.Table
     came: Rows
     left: Place | None
+    records: int | None = None
 
     @property
     def report(self) -> dict[str, Any]:
         """What the driver is told of it."""
-        told = {"came": self.came.rows}
+        told = {"came": self.came.rows if self.records is None else self.records}
         return told if self.left is None else {**told, "left": self.left, "input": self.came.model_dump()}
 
 
@@ -81,7 +83,7 @@ def input_of(step: ShardStep, batches: Iterable[pa.RecordBatch]) -> Part:
         found.take(batch)
     part = found.part()
     if whole is not None:
-        part = replace(part, came=_rows(whole.num_rows, digest_of(whole, _DIGESTED)))
+        part = replace(part, came=_rows(whole.num_rows, digest_of(whole, step.task.pipeline.digested)))
     _require_the_same(step, part.came)
     step.lap("read")
     return part
@@ -110,7 +112,8 @@ class _Taker:
         # What was not left by the epoch before was taken by it. Of a repair, `as_shown` has said so already.
         self._nothing = pinned.repairs is not None and self._after is None and not pinned.shown
         self._held: list[pa.RecordBatch] = []
-        self._bytes = self._number = self._digest = 0
+        self._bytes = self._number = self._records = self._digest = 0
+        self._pipeline = step.task.pipeline
         # Nearly no epoch is divided: until one is, its rows are at hand, and nobody digests them.
         self._digests = pinned.repairs is not None
         self._left: Place | None = None
@@ -118,8 +121,9 @@ class _Taker:
     def take(self, batch: pa.RecordBatch) -> None:
         """Take note of some rows."""
         self._number += batch.num_rows
+        self._records += exploded.count_records(self._pipeline, batch)
         if self._digests:
-            self._digest += digest_of(batch, _DIGESTED)
+            self._digest += digest_of(batch, self._pipeline.digested)
         if self._nothing:
             return
         if self._after is not None:
@@ -136,21 +140,41 @@ class _Taker:
         """Return what is taken of all that came."""
         if self._bound is not None and self._bytes > self._bound:
             self._cut(self._bound)
-        return Part(_table(self._step, self._held), _rows(self._number, self._digest), self._left)
+        records = None if self._pipeline.explode is None else self._records
+        return Part(_table(self._step, self._held), _rows(self._number, self._digest), self._left, records)
 
     def _cut(self, bound: int) -> None:
-        """Leave what is beyond the bound. One row is taken, however large it is: else nobody would get past it."""
+        """Leave what is beyond the bound. One record is taken, however large: else nobody would get past it."""
         if not self._digests:
-            self._digest, self._digests = sum(digest_of(batch, _DIGESTED) for batch in self._held), True
+            self._digest = sum(digest_of(batch, self._pipeline.digested) for batch in self._held)
+            self._digests = True
         rows = _table(self._step, self._held)
         ends = np.cumsum(sizes(rows))
         number = max(1, int(np.searchsorted(ends, bound, side="right")))
+        if self._pipeline.explode is not None:
+            number = _at_record(rows, number)
         if number < rows.num_rows:
             (first,) = rows.slice(number, 1).select(COORDINATES.names).to_pylist()
             self._left = first["topic"], first["partition"], first["offset"]
             # Copied: a slice would keep all of it in memory.
             rows = long_texts.take(rows, np.arange(number))
         self._held, self._bytes = rows.to_batches(), int(ends[number - 1])
+
+
+def _at_record(rows: pa.Table, number: int) -> int:
+    """Return how many of the first rows are whole records: no more than so many, but the first record at least.
+
+    What goes on with a part knows of a place what is before it, and rows of one record are at one place.
+    """
+    firsts = np.zeros(rows.num_rows, np.bool_)
+    for name in ("partition", "offset"):
+        values = rows[name].to_numpy()
+        firsts[1:] |= values[1:] != values[:-1]
+    topics = rows["topic"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    firsts[1:] |= topics[1:] != topics[:-1]
+    begins = np.append(np.flatnonzero(firsts), rows.num_rows)
+    before = begins[begins <= number]
+    return int(before[-1] if len(before) else begins[0])
 
 
 def _rows(number: int, digest: int) -> Rows:

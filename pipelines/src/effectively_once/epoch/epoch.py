@@ -23,6 +23,7 @@ from effectively_once import long_texts
 from effectively_once.epoch import (
     between,
     division,
+    exploded,
     filtered,
     kept_records,
     kept_rows,
@@ -53,8 +54,8 @@ def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
 
     Columns in: those of `rows.judge`, and shard.
     """
-    step = ShardStep.of_task(task, "dedup")
-    yield from deduplicate(step, step.proven_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
+    step, digested = ShardStep.of_task(task, "dedup"), task.pipeline.digested
+    yield from deduplicate(step, step.proven_input(batches, digested, nothing=task.declaration.reads_nothing))
 
 
 def deduplicate(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -82,7 +83,8 @@ def whole(step: ShardStep, batches: Batches) -> pa.Table:
 def publish(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
     """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
     accepted, dead, refused, counts = decide(step, whole)
-    records = dead_letters(dead, step.task.declaration.epoch, kept_records.keeper(step))
+    whence = step.task.pipeline.coordinates.names
+    records = dead_letters(dead, step.task.declaration.epoch, kept_records.keeper(step), whence)
     results = [*too_large.letters(step), *refusals.letters(step, refused)]
     # A store that takes a large record no more stops an epoch of which nothing is visible.
     _show(step, accepted, [*records, *results])
@@ -104,7 +106,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         # Before ids are decided: that of a refused row stays unknown, so it may come again, mended.
         tried = _add_recorded(step, _new(whole, known))
         refused = refusals.settle(step, tried)
-        whole = refusals.mark(whole, refused)
+        whole = refusals.mark(whole, refused, pipeline.coordinates.names)
     dead, left_out = filtered.split(whole)
     timely, counters = whole.num_rows - dead.num_rows - sum(left_out.values()), {}
     accepted = _new(whole, known)
@@ -113,7 +115,9 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         step.decide(
             catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
         )
-    accepted = _add_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
+    accepted = (
+        _add_recorded(step, accepted) if tried is None else refusals.without(tried, refused, pipeline.coordinates.names)
+    )
     late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
     counts = {
         "read": whole.num_rows,
@@ -128,6 +132,8 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         "shown_ms": {} if task.declaration.clock is None else shown_times(whole),
         "excess_ms": None if known is None else _excess_ms(step, known),
     }
+    if pipeline.explode is not None:
+        counts["records"] = exploded.count_records(pipeline, whole)
     return accepted, dead, refused, counts
 
 

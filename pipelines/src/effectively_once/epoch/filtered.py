@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from effectively_once.pipeline.columns import COORDINATES, FILTERED
+from effectively_once.pipeline.columns import FILTERED
 from effectively_once.pipeline.pipeline import Pipeline
 
 (MARK,) = FILTERED.names
@@ -40,9 +40,9 @@ def reason(pipeline: Pipeline, refused: Column) -> Column:
     return f.coalesce(refused, unknown, f.when(mark(pipeline).isNotNull(), MARK))
 
 
-def strip(rows: DataFrame) -> DataFrame:
+def strip(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     """Take from the rows that are left out all but their coordinates, mark and reason: nobody reads the rest."""
-    kept = (*COORDINATES.names, MARK, "reason")
+    kept = (*pipeline.coordinates.names, MARK, "reason")
     stays = f.col(MARK).isNull()
     return rows.select(*(name if name in kept else f.when(stays, f.col(name)).alias(name) for name in rows.columns))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 
 from effectively_once.epoch.message_bytes import LETTER_BYTES, REASON_CHARACTERS
-from effectively_once.pipeline.columns import COORDINATES
+from effectively_once.pipeline.columns import COORDINATES, POSITION
 from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.dead_letters import as_text
 from effectively_once.sinks.kafka_shard import Row
@@ -36,17 +36,21 @@ def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
     return list(zip(keys, _lines(rows, names, epoch, _SOURCE if from_input else ()), strict=True))
 
 
-def dead_letters(dead: pa.Table, epoch: int, keep: Keep | None = None) -> list[Row]:
+def dead_letters(
+    dead: pa.Table, epoch: int, keep: Keep | None = None, coordinates: Sequence[str] = _SOURCE
+) -> list[Row]:
     """Records as they came, as text where they are text, with the reason they were refused for.
 
     One that is larger than its topic takes is base64, which no character makes larger; else it is told by its size and
-    SHA-256 (`cut`), and by the object that `keep` puts it into. Without `keep` only its source holds it.
+    SHA-256 (`cut`), and by the object that `keep` puts it into. Without `keep` only its source holds it. Of a record of
+    several rows each that is refused has its place, `pos`, where that is one of `coordinates`.
     """
+    places = tuple(name for name in POSITION.names if name in coordinates)
     # Nothing may stop here: what is wrong with a record is why it comes.
     ids = dead["id"].cast(pa.binary()).to_pylist() if "id" in dead.column_names else [None] * dead.num_rows
     found: list[Row] = []
-    for (topic, partition, offset, reason, value), id_ in zip(
-        columns(dead, *_SOURCE, "reason", "value"), ids, strict=True
+    for (topic, partition, offset, reason, value, *place), id_ in zip(
+        columns(dead, *_SOURCE, "reason", "value", *places), ids, strict=True
     ):
         content, encoding = as_text(value)
         line = {
@@ -56,6 +60,7 @@ def dead_letters(dead: pa.Table, epoch: int, keep: Keep | None = None) -> list[R
             "encoding": encoding,
             "epoch": epoch,
             "source": (topic, partition, offset),
+            **dict(zip(places, place, strict=True)),
         }
         body = _alone(orjson.dumps(line))
         if len(body) > LETTER_BYTES:

@@ -7,7 +7,7 @@ recorded once (R4): a table changes, and a repeat has to decide alike. It become
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -135,14 +135,14 @@ def settle(step: ShardStep, rows: pa.Table) -> Refusals:
     return Refusals.of(body, key)
 
 
-def mark(whole: pa.Table, refused: Refusals) -> pa.Table:
+def mark(whole: pa.Table, refused: Refusals, coordinates: Sequence[str] = COORDINATES.names) -> pa.Table:
     """Give the rows that a table refuses their reason, and the copies of each that came with it.
 
     No copy is taken instead: its id is not known to the catalog, so a mended record of this id is accepted later.
     """
     if not refused.rows:
         return whole
-    where = places(whole)
+    where = places(whole, coordinates)
     ours = pc.is_in(where, value_set=pa.array(refused.rows, pa.string())).to_numpy(zero_copy_only=False)
     reasons = {int(row): refused.rows[where[row].as_py()] for row in np.flatnonzero(ours)}
     if "id" in whole.column_names:
@@ -155,11 +155,11 @@ def mark(whole: pa.Table, refused: Refusals) -> pa.Table:
     return whole.set_column(whole.column_names.index("reason"), "reason", pa.array(told, pa.string()))
 
 
-def without(rows: pa.Table, refused: Refusals) -> pa.Table:
+def without(rows: pa.Table, refused: Refusals, coordinates: Sequence[str] = COORDINATES.names) -> pa.Table:
     """Return the rows that no table refuses."""
     if not refused.rows:
         return rows
-    return rows.filter(pc.invert(pc.is_in(places(rows), value_set=pa.array(refused.rows, pa.string()))))
+    return rows.filter(pc.invert(pc.is_in(places(rows, coordinates), value_set=pa.array(refused.rows, pa.string()))))
 
 
 def letters(step: ShardStep, refused: Refusals) -> Iterator[Row]:
@@ -213,7 +213,7 @@ def _find_refused_rows(step: ShardStep, rows: pa.Table) -> dict[str, str]:
     found = _untaken(step, {name: rows.select(pipeline.schema_of(name).names) for name in names}, REFUSED_BY_TABLE)
     if not found:
         return {}
-    where = places(rows)
+    where = places(rows, pipeline.coordinates.names)
     return {where[row].as_py(): why for row, why in found.items()}
 
 

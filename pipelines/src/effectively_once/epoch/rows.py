@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,19 +10,17 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BinaryType, DataType, StringType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType, TimestampType
 
-from effectively_once.epoch import attached, chance, filtered, whole_input
+from effectively_once.epoch import attached, chance, exploded, filtered, whole_input
 from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
 from effectively_once.epoch.plan import each, plan_of
 from effectively_once.epoch.publishable import YEARS_US, limits
 from effectively_once.errors import SettingsError
-from effectively_once.pipeline.columns import COORDINATES, REFUSED, SENT, of_shards
+from effectively_once.pipeline.columns import REFUSED, SENT, of_shards
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.state.lateness import Windows
 
-DIGESTED = ("partition", "offset")
-"""What makes a row of the input: a closing row has their digest."""
 TO_SHARD = "to_shard"
 """Column of rows between the steps: who gets them."""
 KAFKA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
@@ -68,7 +66,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     nothing = spark.createDataFrame([], KAFKA)
     try:
         frame = _in_ms(pipeline.transform(nothing))
-        given = _attach(pipeline, frame, nothing).schema
+        given = _attach(pipeline, frame, nothing)
     except Exception as error:
         raise SettingsError(
             f"the transform fails on no rows: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}",
@@ -80,27 +78,14 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
             f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}",
             where(pipeline.transform),
             "Let it give one row for each record, whatever others come with it. One that is to be left out gets a "
-            "declared reason in the column filtered (Pipeline(filtered=...)), one that is wrong a reason.",
+            "declared reason in the column filtered (Pipeline(filtered=...)), one that is wrong a reason. Several rows "
+            "of a record are an array (Pipeline(explode=...)).",
         )
     # Spark repeats the batch of a stateful query by itself, at the time that the batch has.
     chance.refuse(frame, "the transform", where(pipeline.transform), clocks=pipeline.stateful is None)
     chance.warn(frame, pipeline.deterministic_udfs, where(pipeline.transform))
-    found = {field.name: field.dataType for field in given}
-    names = [field.name.lower() for field in given]
-    wrong = []
-    theirs = {column.name.lower() for column in pipeline.columns}
-    if not pipeline.filtered and filtered.MARK in {*names} - theirs:
-        # Taken for nothing, it would publish what is to be left out.
-        wrong.append("filtered is there, and Pipeline(filtered=...) declares no reason")
-    for column in [*pipeline.judged, *REFUSED, *(SENT if pipeline.ahead_ms is not None else ())]:
-        if column.name not in found:
-            wrong.append(f"{column.name} is missing")
-        elif names.count(column.name.lower()) > 1:
-            wrong.append(f"{column.name} is there twice")
-        elif column.name == "id" and isinstance(found["id"], BinaryType):
-            continue
-        elif _arrow(found[column.name]) != column.type:
-            wrong.append(f"{column.name} is {found[column.name].simpleString()} and must be {column.type}")
+    wrong = [*exploded.find_mistakes(pipeline, given.schema)]
+    wrong = wrong or [*_find_mistakes(pipeline, _explode(pipeline, given).schema)]
     if wrong:
         raise SettingsError(
             f"the transform gives other columns than declared: {'; '.join(wrong)}",
@@ -108,6 +93,25 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
             "Let it give the declared columns and reason. Behind a function on batches of rows (mapInArrow), or an "
             "outer join that adds rows, let it keep topic, partition, offset, value (with ahead_ms also timestamp).",
         )
+
+
+def _find_mistakes(pipeline: Pipeline, given: StructType) -> Iterator[str]:
+    """Say in what the columns of a row are others than declared."""
+    found = {field.name: field.dataType for field in given}
+    names = [field.name.lower() for field in given]
+    theirs = {column.name.lower() for column in pipeline.columns}
+    if not pipeline.filtered and filtered.MARK in {*names} - theirs:
+        # Taken for nothing, it would publish what is to be left out.
+        yield "filtered is there, and Pipeline(filtered=...) declares no reason"
+    for column in [*pipeline.judged, *REFUSED, *(SENT if pipeline.ahead_ms is not None else ())]:
+        if column.name not in found:
+            yield f"{column.name} is missing"
+        elif names.count(column.name.lower()) > 1:
+            yield f"{column.name} is there twice"
+        elif column.name == "id" and isinstance(found["id"], BinaryType):
+            continue
+        elif _arrow(found[column.name]) != column.type:
+            yield f"{column.name} is {found[column.name].simpleString()} and must be {column.type}"
 
 
 def _attach(pipeline: Pipeline, given: DataFrame, source: DataFrame) -> DataFrame:
@@ -142,18 +146,12 @@ def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         `pipeline.judged`, reason (null: it may be accepted), value.
 
     """
-    given = _attach(pipeline, _in_ms(pipeline.transform(frame)), frame)
+    given = _explode(pipeline, _attach(pipeline, _in_ms(pipeline.transform(frame)), frame))
     # A reason may quote what is no text.
     reason = f.make_valid_utf8("reason")
     if pipeline.filtered:
         reason = filtered.reason(pipeline, reason)
-    for name in pipeline.required:
-        wrong = f.col(name).isNull()
-        if name == "id":
-            wrong |= f.length(name) == 0
-        if name == "event_time_ms":
-            wrong |= ~f.col(name).between(*(STATEFUL_TIMES_MS if pipeline.stateful else (-TIME_MAX_MS, TIME_MAX_MS)))
-        reason = f.coalesce(reason, f.when(wrong, missing_reason(name)))
+    reason = f.coalesce(reason, *_lacking(pipeline, given.columns))
     for why, unfit in unfits(pipeline, given):
         reason = f.coalesce(reason, f.when(unfit, why))
     if (large := larges(pipeline, given)) is not None:
@@ -161,16 +159,37 @@ def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
     if pipeline.ahead_ms is not None:
         ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
         reason = f.coalesce(reason, f.when(ahead, "ahead"))
-    names = [*COORDINATES.names, *(name for name in pipeline.input.names if name not in COORDINATES.names)]
+    places = pipeline.coordinates.names
+    names = [*places, *(name for name in pipeline.input.names if name not in places)]
     marks = [filtered.mark(pipeline).alias(filtered.MARK)] if pipeline.filtered else []
     rows = given.select(*names, *marks, reason.alias("reason"), "value")
     if pipeline.filtered:
-        rows = filtered.strip(rows)
+        rows = filtered.strip(pipeline, rows)
     if pipeline.ids == "attached":
         # The chain's deltas, and dead letters, hold text.
         text = isinstance(rows.schema["id"].dataType, StringType)
         rows = rows.withColumn("id", f.when(f.is_valid_utf8("id"), f.col("id")) if text else f.lower(f.hex("id")))
     return rows
+
+
+def _explode(pipeline: Pipeline, given: DataFrame) -> DataFrame:
+    """Make the rows of each record. What its own columns lack is told of the record once, and not of each row."""
+    if pipeline.explode is None:
+        return given
+    return _in_ms(exploded.explode(pipeline, given, f.coalesce(*_lacking(pipeline, given.columns))))
+
+
+def _lacking(pipeline: Pipeline, given: Sequence[str]) -> Iterator[Column]:
+    """Say why a row is refused that lacks some column, for each of these columns that may not be null."""
+    for name in pipeline.required:
+        if name not in given:
+            continue
+        wrong = f.col(name).isNull()
+        if name == "id":
+            wrong |= f.length(name) == 0
+        if name == "event_time_ms":
+            wrong |= ~f.col(name).between(*(STATEFUL_TIMES_MS if pipeline.stateful else (-TIME_MAX_MS, TIME_MAX_MS)))
+        yield f.when(wrong, missing_reason(name))
 
 
 def timely(
@@ -285,7 +304,7 @@ def with_shard(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:
 
 def in_shards(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:
     """Give every row its shard, and bring the rows of a shard together, with proof that they are all (R13)."""
-    return whole_input.bring_together(with_shard(pipeline, rows, shards), "shard", shards, DIGESTED)
+    return whole_input.bring_together(with_shard(pipeline, rows, shards), "shard", shards, pipeline.digested)
 
 
 def by_key(rows: DataFrame, key: str, shards: int) -> DataFrame:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from effectively_once import long_texts
-from effectively_once.epoch import as_shown, epoch, kept_rows, rows
+from effectively_once.epoch import as_shown, epoch, kept_rows
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import StepError
@@ -106,7 +106,7 @@ class FirstStep:
             self.pipeline, self.settings, errand.declaration, errand.generation, errand.owner, errand.named
         )
         step = ShardStep.of_task(task, "dedup")
-        whole = step.whole_input(batches, rows.DIGESTED, nothing=errand.declaration.reads_nothing)
+        whole = step.whole_input(batches, self.pipeline.digested, nothing=errand.declaration.reads_nothing)
         accepted, note = decide(step, errand, whole)
         if note is not None:
             self.tell({(errand.declaration.epoch, context.partitionId()): note})

@@ -61,14 +61,14 @@ class Summary:
         return cls(shards, [*beside[1], *(json.loads(note) for note in told["note"].to_pylist())])
 
     def require_every_offset(self, declaration: Declaration, *, dense: bool) -> None:
-        """Compare the rows that all shards read with the offsets that are declared (R13).
+        """Compare the records that all shards read with the offsets that are declared (R13).
 
         Args:
             declaration: of the epoch.
             dense: whether every offset of the topic is a record. Transactions and aborted records leave holes.
 
         Raises:
-            InputError: there are too many rows, or too few.
+            InputError: there are too many records, or too few.
 
         """
         offsets = declaration.offsets
@@ -77,11 +77,17 @@ class Summary:
         read = sum(note["came" if "came" in note else "read"] for _, note in self._notes if "read" in note)
         if read > offsets or (dense and read < offsets):
             raise InputError(
-                f"the shards read {read} rows of {offsets} offsets",
+                f"the shards read {read} {'records' if self._records is not None else 'rows'} of {offsets} offsets",
                 f"epoch {declaration.epoch}",
                 "The epoch is repeated. If no repeat helps: set dense_offsets to false "
                 "where somebody sends in transactions, else keep the driver's log.",
             )
+
+    @property
+    def _records(self) -> int | None:
+        """Return of how many records the epoch took the first row; None where a record is one row."""
+        told = [note["records"] for _, note in self._notes if "records" in note]
+        return sum(told) if told else None
 
     def files(self) -> dict[str, list[StagedFile]]:
         """Files that the shards staged, by sink."""
@@ -170,6 +176,7 @@ class Summary:
             generation=generation,
             counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
             filtered=dict(sorted(left_out.items())),
+            records=self._records,
             max_event_time_ms=max(times, default=None),
             sinks=sinks,
             deltas=self._gather("deltas", Delta),

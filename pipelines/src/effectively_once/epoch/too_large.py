@@ -73,6 +73,8 @@ def line(step: ShardStep, source: tuple[str, int, int], reason: str, value: Mapp
         "encoding": "utf-8",
         "epoch": step.task.declaration.epoch,
         "source": source,
+        # Of no row of any record.
+        **({} if step.task.pipeline.explode is None else {"pos": None}),
     }
 
 

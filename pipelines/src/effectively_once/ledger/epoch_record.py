@@ -41,12 +41,14 @@ class EpochRecord(Declaration):
         left: the first row of each shard that it did not take, as its input was too large: the next epoch takes the
             rest. Empty of nearly all epochs.
         filtered: records that the transform left out, by reason. Empty where it left out none.
+        records: of how many records the rows in `counts` and `filtered` are, each counted with its first row. None
+            where a record is one row.
         excess_ms: before this time a shard held more than it may for those who are behind: the next epoch does not wait
             for them. None of nearly all epochs.
 
     """
 
-    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left", "filtered", "excess_ms"}
+    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms", "left", "filtered", "records", "excess_ms"}
 
     generation: int
     counts: Counts
@@ -60,6 +62,7 @@ class EpochRecord(Declaration):
     shown_ms: Times = Field(default_factory=dict)
     left: dict[str, Place] = Field(default_factory=dict)
     filtered: dict[str, int] = Field(default_factory=dict)
+    records: int | None = None
     excess_ms: int | None = None
 
     @property

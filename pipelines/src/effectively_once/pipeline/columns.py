@@ -10,6 +10,8 @@ TIME = pa.schema([("event_time_ms", pa.int64())])
 REFUSED = pa.schema([("reason", pa.string()), ("value", pa.binary())])
 FILTERED = pa.schema([("filtered", pa.string())])
 """Of a pipeline that declares why records are left out: the reason of each that is, null of every other."""
+POSITION = pa.schema([("pos", pa.int32())])
+"""Of a pipeline whose records have several rows: the place of each among those of its record, from 0."""
 SENT = pa.schema([("timestamp", pa.timestamp("us", "UTC"))])
 DEAD_LETTER = "dead_letter"
 REFUSED_BY_TABLE = "refused_by_table"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from effectively_once.pipeline.columns import ATTACHED, COORDINATES, FILTERED, TIME
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, FILTERED, POSITION, TIME
+from effectively_once.pipeline.explode import Explode
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.sinks import AnySink
 from effectively_once.pipeline.stateful import Stateful
@@ -36,6 +37,7 @@ class Definition:
     ahead_ms: int | None = None
     deterministic_udfs: tuple[str, ...] = ()
     filtered: tuple[str, ...] = ()
+    explode: Explode | None = None
 
     @property
     def timed(self) -> bool:
@@ -43,11 +45,21 @@ class Definition:
         return self.ids == "attached" or bool(self.windows) or self.stateful is not None
 
     @cached_property
+    def coordinates(self) -> pa.Schema:
+        """Columns that tell where a row comes from: no two rows have the same."""
+        return pa.schema([*COORDINATES, *(POSITION if self.explode is not None else ())])
+
+    @property
+    def digested(self) -> tuple[str, ...]:
+        """Those that make a row of the input: a closing row has their digest (R13)."""
+        return tuple(self.coordinates.names[1:])
+
+    @cached_property
     def input(self) -> pa.Schema:
         """Columns of an accepted row, as the transform gives them."""
         ids = ATTACHED if self.ids == "attached" else ()
         times = TIME if self.timed else ()
-        return pa.schema([*COORDINATES, *ids, *times, *self.columns])
+        return pa.schema([*self.coordinates, *ids, *times, *self.columns])
 
     @cached_property
     def judged(self) -> pa.Schema:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, FILTERED, REFUSED, TIME
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, FILTERED, POSITION, REFUSED, TIME
 from effectively_once.pipeline.definition import Definition
+from effectively_once.pipeline.explode import Explode
 from effectively_once.pipeline.settings import LENGTHS
 from effectively_once.pipeline.sinks import AnySink, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
@@ -16,7 +17,7 @@ from effectively_once.pipeline.windows import WINDOW_START, Windowed
 from effectively_once.sinks.tables import TYPES, column_type
 from effectively_once.state import keys
 from effectively_once.state.accumulators import is_number
-from effectively_once.state.aggregates import Average, OwnAggregate, Sum
+from effectively_once.state.aggregates import Average, Collect, First, Last, OwnAggregate, Sum
 from effectively_once.state.lateness import LONGEST_MS
 
 _OURS = {*COORDINATES.names, *ATTACHED.names, *TIME.names, *REFUSED.names, "shard", "epoch", "source", WINDOW_START}
@@ -43,6 +44,7 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
     yield from _wrong_settings(pipeline)
     yield from _wrong_names([column.name for column in columns])
     yield from _wrong_filtered(pipeline.filtered, [column.name for column in columns])
+    yield from _wrong_explode(pipeline, pipeline.explode, [column.name for column in columns])
     yield from (
         f"column {column.name!r} is of type {column.type}; possible are {TYPES}"
         for column in columns
@@ -144,6 +146,31 @@ def _wrong_filtered(reasons: tuple[str, ...], columns: list[str]) -> Iterator[st
     for name in columns:
         if reasons and name.lower() in FILTERED.names:
             yield f"column {name!r} is the library's own where filtered is declared"
+
+
+def _wrong_explode(pipeline: Definition, explode: Explode | None, columns: list[str]) -> Iterator[str]:
+    """What does not go together with several rows for a record."""
+    if explode is None:
+        return
+    lower = [name.lower() for name in columns]
+    if not _COLUMN.fullmatch(explode.column) or explode.column.lower() in {*map(str.lower, _OURS), *FILTERED.names}:
+        yield f"explode is of {explode.column!r:.80}, which no column of the transform may be called"
+    if explode.column.lower() in lower:
+        yield f"column {explode.column!r} is exploded: declare the fields of its elements in its place"
+    yield from (
+        f"column {name!r} is the library's own with explode" for name in columns if name.lower() in POSITION.names
+    )
+    if pipeline.ids != "attached":
+        yield "explode needs ids='attached': the id of a row is made of its record's"
+    if pipeline.stateful is not None:
+        yield "a pipeline has explode or a stateful query, not both: make two, one on a topic of the other"
+    for each in pipeline.windows:
+        for name, value in each.values.items():
+            if isinstance(value, First | Last | Collect):
+                yield (
+                    f"value {name!r} of windows {each.name!r} is {type(value).__name__}, which is not possible with "
+                    "explode: rows of one record have the same time and source, and none of them comes first"
+                )
 
 
 def _twice(names: Iterable[str]) -> list[str]:

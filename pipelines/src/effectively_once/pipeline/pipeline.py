@@ -12,6 +12,7 @@ from effectively_once.declared import FUNCTION, TEXT, WHOLE, none_or, one_of, re
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import ATTACHED, DEAD_LETTER, TIME
 from effectively_once.pipeline.definition import Definition
+from effectively_once.pipeline.explode import Explode
 from effectively_once.pipeline.mistakes import mistakes
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.pipeline.schemas import COLUMNS, become_schema
@@ -58,6 +59,8 @@ class Pipeline(Definition):
             null, or one of these, and such a record is counted by its reason and published nowhere. Its id stays
             unknown and its time moves nothing. A record with a `reason` is refused all the same, and one with another
             word goes to the dead letters (`undeclared_filter`).
+        explode: an array that the transform gives, of which each element becomes a row, with an id of its own
+            (`Explode`). None: a record is one row.
         semantics: `at_least_once` leaves transactions and marks of the Kafka sinks out.
 
     Window, lateness and semantics are defaults: the settings of a deployment may say otherwise.
@@ -84,6 +87,7 @@ class Pipeline(Definition):
             ahead_ms=none_or(WHOLE),
             deterministic_udfs=several(TEXT),
             filtered=several(TEXT),
+            explode=none_or(one_of('Explode("items", rows_max=100)', Explode)),
         )
         for wrong in mistakes(self):
             raise SettingsError(wrong, "declaration of the pipeline", "Correct it.")
@@ -135,7 +139,9 @@ class Pipeline(Definition):
         if self.stateful is not None:
             columns = [[column.name, str(column.type)] for column in self.stateful.schema]
             kept[self.stateful.name] = {"by": self.stateful.by, "stateful": columns}
-        return {"ids": self.ids, "windows": kept}
+        # Ids are others then. As written before where a record is one row: the digest stays.
+        rows = {"explode": True} if self.explode is not None else {}
+        return {"ids": self.ids, "windows": kept, **rows}
 
     def _bound_key(self, each: Windowed) -> Any:
         kinds = [[name, str(self.row_schema.field(name).type)] for name in each.keys]

@@ -46,6 +46,7 @@ class _Row(BaseModel):
     encoding: Literal["utf-8", "base64"]
     epoch: Annotated[int, Field(ge=0)]
     source: tuple[str, int, int]
+    pos: Annotated[int, Field(ge=0)] | None = None
     cut: Cut | None = None
 
 
@@ -68,6 +69,7 @@ class DeadLetter:
         value: None of a tombstone, and of a record that was cut until it is read from its object.
         source: topic, partition and offset that it was read at.
         cut: size, SHA-256 and object of a record that is too large for a dead letter.
+        pos: which row of the record it is; None where a record is one row. `value` is the record's.
 
     """
 
@@ -77,12 +79,14 @@ class DeadLetter:
     epoch: int
     source: tuple[str, int, int]
     cut: Cut | None = None
+    pos: int | None = None
 
     @property
     def coordinate(self) -> str:
         """Epoch and source in one text: no other dead letter of the pipeline has it."""
         topic, partition, offset = self.source
-        return f"{self.epoch}/{topic}/{partition}/{offset}"
+        place = "" if self.pos is None else f"/{self.pos}"
+        return f"{self.epoch}/{topic}/{partition}/{offset}{place}"
 
     def line(self) -> str:
         """One line of JSON; a value that is no text is base64."""
@@ -95,6 +99,8 @@ class DeadLetter:
             "value": value,
             "encoding": encoding,
         }
+        if self.pos is not None:
+            told["pos"] = self.pos
         if self.cut is not None:
             told["cut"] = self.cut.model_dump(exclude_none=True)
         return json.dumps(told, ensure_ascii=False)
@@ -120,7 +126,7 @@ def of_message(value: bytes | None, where: tuple[int, int]) -> Message:
             body = row.value.encode() if row.encoding == "utf-8" else base64.b64decode(row.value, validate=True)
     except (ValidationError, ValueError):
         return Unreadable(where)
-    return DeadLetter(row.reason, row.id, body, row.epoch, row.source, row.cut)
+    return DeadLetter(row.reason, row.id, body, row.epoch, row.source, row.cut, row.pos)
 
 
 @dataclass(frozen=True, slots=True)

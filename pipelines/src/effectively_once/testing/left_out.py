@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from effectively_once.epoch.filtered import MARK, UNDECLARED
 from effectively_once.errors import SettingsError
-from effectively_once.pipeline.columns import COORDINATES
+from effectively_once.pipeline.columns import COORDINATES, POSITION
 from effectively_once.sinks.dead_letters import as_text
 
 
@@ -36,18 +36,22 @@ def refuse_undeclared(whole: pa.Table, where: str) -> None:
         )
 
 
-def show(whole: pa.Table, values: Mapping[int, bytes | None]) -> Iterator[dict[str, Any]]:
+def show(whole: pa.Table, values: Mapping[int, bytes | None], *, exploded: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the records that are left out of judged rows, in order of offset, as a dead letter has them.
 
     Args:
         whole: judged rows of one partition.
         values: of their records, by offset.
+        exploded: whether a record has several rows; each has its place then, `pos`.
 
     """
     if MARK not in whole.column_names:
         return
-    mine = whole.filter(pc.is_valid(whole[MARK])).select([*COORDINATES.names, MARK])
-    for row in mine.sort_by("offset").to_pylist():
+    places = [name for name in POSITION.names if exploded]
+    mine = whole.filter(pc.is_valid(whole[MARK])).select([*COORDINATES.names, *places, MARK])
+    for row in mine.sort_by([(name, "ascending") for name in ("offset", *places)]).to_pylist():
         value, encoding = as_text(values[row["offset"]])
         source = [row[name] for name in COORDINATES.names]
-        yield {"reason": row[MARK], "value": value, "encoding": encoding, "source": source}
+        yield {"reason": row[MARK], "value": value, "encoding": encoding, "source": source} | {
+            name: row[name] for name in places
+        }

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from effectively_once.declared import WHOLE, Kind, one_of, refuse_other
-from effectively_once.epoch import between, epoch, rows
+from effectively_once.epoch import between, epoch, exploded, rows
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.epoch.summary import Summary
@@ -146,7 +146,7 @@ class Trial:
         """
         pinned = {name: getattr(self.last, name) for name in Declaration.model_fields}
         record, outputs = self._run(Declaration(**pinned))
-        for name in ("counts", "filtered", "max_event_time_ms", "deltas"):
+        for name in ("counts", "filtered", "records", "max_event_time_ms", "deltas"):
             if getattr(record, name) != getattr(self.last, name):
                 raise _otherwise(record.epoch, f"comes to other {name}", "record of the epoch")
         return outputs
@@ -158,7 +158,8 @@ class Trial:
         timely = rows.timely(pipeline, rows.judge(pipeline, frame), self._windows, declaration.watermark_ms)
         whole = self._one_a_record(_cast(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
         left_out.refuse_undeclared(whole, rows.where(pipeline.transform))
-        self._left_out = [*left_out.show(whole, {record[4]: record[1] for record in self._sent})]
+        values = {record[4]: record[1] for record in self._sent}
+        self._left_out = [*left_out.show(whole, values, exploded=pipeline.explode is not None)]
         told = [
             pa.Table.from_batches(
                 epoch.deduplicate(self._step(task, "dedup", shard), _shard(whole, shard)), between.columns(pipeline)
@@ -187,12 +188,15 @@ class Trial:
     def _one_a_record(self, whole: pa.Table) -> pa.Table:
         """Refuse a transform that loses or doubles records: nothing would tell of them."""
         sent = range(self._offset - len(self._sent), self._offset)
-        if sorted(whole["offset"].to_pylist()) != list(sent):
+        # The library makes several rows of one, and of each record one first row.
+        firsts = whole if self._pipeline.explode is None else whole.filter(pc.equal(whole[exploded.POS], 0))
+        if sorted(firsts["offset"].to_pylist()) != list(sent):
             raise SettingsError(
-                f"the transform gives {whole.num_rows} rows for {len(sent)} records",
+                f"the transform gives {firsts.num_rows} rows for {len(sent)} records",
                 "transform",
                 "Let it give one row for each. One that is to be left out gets a declared reason in the column "
-                "filtered (Pipeline(filtered=...)), one that is wrong a reason.",
+                "filtered (Pipeline(filtered=...)), one that is wrong a reason. Several rows of a record "
+                "are an array (Pipeline(explode=...)).",
             )
         return whole
 

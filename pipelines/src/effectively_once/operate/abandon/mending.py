@@ -138,6 +138,12 @@ class Mending:
             run(create_once(after, body), self.store)
 
     def _look(self, declared: Declaration, mark_of: Callable[[ShownShard], Mark | None]) -> list[Seen]:
+        if self.pipeline.explode is not None:
+            raise ControlError(
+                "a pipeline whose records have several rows (explode) cannot be repaired yet",
+                self.layout.head,
+                "Restore chain and sinks from one backup, or give the pipeline another name; nothing was changed.",
+            )
         epoch, first = declared.epoch, first_step(self.pipeline)
         marks: dict[int, dict[str, tuple[Mark, VisibleRows]]] = {number: {} for number in range(declared.shards)}
         for shard in self.shards:

@@ -24,7 +24,7 @@ from effectively_once.sinks.dead_letters import LATE, DeadLetter, Message, Selec
 from effectively_once.state.accumulator import IMPOSSIBLE
 
 HEADER = "effectively-once-replay"
-"""Of every record that is sent: epoch/topic/partition/offset of the dead letter."""
+"""Of every record that is sent: epoch/topic/partition/offset of the dead letter, and the place of its row (`pos`)."""
 SILENCE_S = 60.0
 """How long the broker may acknowledge nothing."""
 SAY_EVERY = 10_000
@@ -87,6 +87,7 @@ class Replay:
         self._sender, self._topic, self._edit, self._late = sender, topic, edit, late
         self._say, self._whole, self._clock = say, whole, clock
         self._refused: list[Any] = []
+        self._whole_records: set[tuple[str, int, int]] = set()
         self.done = Replayed()
 
     def run(self, messages: Iterable[Message], meant: Selection) -> Replayed:
@@ -117,6 +118,12 @@ class Replay:
         if letter.reason == LATE and not self._late and self._edit is None:
             self.done.left["late"] += 1
             return
+        if letter.pos is not None:
+            # Each row that is refused has the whole record, which brings all of them again.
+            if letter.source in self._whole_records:
+                self.done.left["of a record that another of its dead letters sends"] += 1
+                return
+            self._whole_records.add(letter.source)
         letter = self._whole(letter)
         if self._edit is not None and letter.value is None:
             self.done.left["tombstones, which have nothing to edit"] += 1

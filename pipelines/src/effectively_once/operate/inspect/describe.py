@@ -41,6 +41,9 @@ def lines(found: Description) -> Iterator[str]:
         yield f"ahead       a time {found.ahead_ms:,} ms after the record's own in Kafka is a dead letter"
     if found.filtered:
         yield f"filtered    {', '.join(found.filtered)}: a record of one of them is counted, and published nowhere"
+    if found.explode is not None:
+        of = found.explode
+        yield f"explode     {of['column']}: each element is a row, of a record at most {of['rows_max']:,}"
     for step, adds in found.recorded.items():
         yield f"recorded    {step}: {_list_columns(adds)}"
     for sink in found.sinks:

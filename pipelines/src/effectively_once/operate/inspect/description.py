@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
+from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER, POSITION
 from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.sinks import AnySink, ToFiles, ToIceberg, ToKafka, ToTable
 from effectively_once.sinks.kafka_shard import ShardAddress
@@ -70,6 +70,7 @@ class Description:
         columns: of an accepted row, as sinks see it.
         required: those of which none may be null: a record without one is a dead letter.
         filtered: reasons for which the transform leaves records out.
+        explode: the array whose elements are rows, and how many a record may have; None where a record is one row.
         recorded: what the recorded step adds, by its name.
         digest: of what state depends on (`bound`); every declaration pins it as `settings_digest`.
 
@@ -88,6 +89,7 @@ class Description:
     lateness_ms: int
     ahead_ms: int | None
     filtered: tuple[str, ...]
+    explode: Mapping[str, Any] | None
     recorded: Mapping[str, Columns]
     sinks: tuple[SinkFacts, ...]
     state: tuple[StateFacts, ...]
@@ -115,6 +117,7 @@ class Description:
             lateness_ms=settings.lateness_ms,
             ahead_ms=declared.ahead_ms,
             filtered=declared.filtered,
+            explode=None if declared.explode is None else asdict(declared.explode),
             recorded={step.name: _types(step.adds)} if step else {},
             sinks=tuple(_sinks(job)),
             state=tuple(_state(job)),
@@ -134,7 +137,9 @@ def _sinks(job: Job) -> Iterator[SinkFacts]:
     for to in declared.rows:
         yield _sink(job, to, "rows")
     where = ShardAddress(job.settings.kafka_bootstrap, job.settings.pipeline, DEAD_LETTER, 0).topic
-    yield SinkFacts(DEAD_LETTER, "dead letters", "topic", where, _DEAD_LETTER)
+    yield SinkFacts(
+        DEAD_LETTER, "dead letters", "topic", where, _DEAD_LETTER | (_types(POSITION) if declared.explode else {})
+    )
     for each in declared.windows:
         yield _sink(job, each.to, "windows")
         if each.totals is not None:
