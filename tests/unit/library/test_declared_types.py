@@ -15,6 +15,7 @@ from effectively_once import (
     Collect,
     Count,
     CountDistinct,
+    Explode,
     First,
     KafkaRecord,
     Last,
@@ -62,6 +63,7 @@ GOOD: dict[str, Any] = {
     "Windowed": Windowed("user", {"n": Count()}, ToKafka("per_user"), totals=ToFiles("totals")),
     "Stateful": Stateful(function, COLUMNS, by="user", to=ToKafka("per_user")),
     "RecordedStep": RecordedStep("rated", function, pa.schema([("price", pa.int64())])),
+    "Explode": Explode("items", rows_max=5),
     "Pipeline": Pipeline(function, COLUMNS, rows=(ToKafka("a"),), windows=(), ahead_ms=5),
 }
 NO_DECLARATIONS = {

@@ -22,6 +22,7 @@ NAMES = (
     "Collect",
     "Count",
     "CountDistinct",
+    "Explode",
     "First",
     "KafkaRecord",
     "Last",
