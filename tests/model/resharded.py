@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from effectively_once.epoch.epoch_task import EpochTask
-from effectively_once.errors import StaleDriverError, UnreachableError
+from effectively_once.errors import StaleDriverError
 from effectively_once.ledger import chain, digest
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
@@ -23,7 +23,7 @@ from tests.model import state
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase
 from tests.model.driver import Driver
-from tests.model.shards import Raise, ToShard
+from tests.model.shards import ToShard
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,10 +74,8 @@ class ReshardedDriver(Driver):
         ours = Mark(head.last_recorded, head.generation, 0, digest.EMPTY)
         while True:
             try:
-                by = _by_session if self.pipeline.to[shard] == "table" else _by_producer
-                mark = yield from by(shard, ours)
-            except (FencedError, UnreachableError):
-                # Where nobody knows whether it was committed, the driver ends, and starts again.
+                mark = yield from _by_producer(shard, ours)
+            except FencedError:
                 yield from self._still_ours()
                 continue
             if mark.epoch != ours.epoch:
@@ -113,19 +111,13 @@ class ReshardedDriver(Driver):
         return accepted, log.write(pinned.epoch, rows)
 
     def _named(self, at: At, shard: int) -> list[Named]:
-        named = state.live(self.pipeline, at).list_named()
+        named = state.live(self.pipeline, self.rules, at).list_named()
         task = EpochTask(cast("Any", None), cast("Any", None), at.declaration, 0, "", named)
         return (task.deltas_of if self.reads_others else task.own_deltas)(catalog.KIND, shard)
 
     def _deltas(self, at: At) -> dict[str, dict[str, Delta]]:
         told = json.loads(at.delta)
         return {catalog.KIND: {shard: Delta.model_validate_json(text) for shard, text in told.items()}}
-
-
-def _by_session(shard: int, ours: Mark) -> Generator[Step, Any, Mark]:
-    yield ToShard(shard, 0, Open(ours.generation))
-    mark: Mark = yield ToShard(shard, 0, Raise(ours))
-    return mark
 
 
 def _by_producer(shard: int, ours: Mark) -> Generator[Step, Any, Mark]:

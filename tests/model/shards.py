@@ -21,19 +21,12 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Raise:
-    """`_BEGIN` of sinks/postgres.py: raise a mark that is lower, over nothing. Answered by the mark that is there."""
-
-    mark: Mark
-
-
-@dataclass(frozen=True, slots=True)
 class ToShard:
     """A request to a shard, by the producer that `Open` gave (0: none yet), with the rows that a commit brings."""
 
     shard: int
     producer: int
-    request: SinkRequest | Look | Raise
+    request: SinkRequest | Look
     rows: tuple[str, ...] = ()
 
 
@@ -154,10 +147,6 @@ class TableShard(Shard):
                 yield self.mark and replace(self.mark, generation=self.generation), self
             case Look(mark):
                 yield self.visible_of(replace(mark, generation=self.mark.generation) if self.mark else mark), self
-            case Raise(mark):
-                raised = self.mark is None or self.mark.epoch < mark.epoch
-                after = replace(self, mark=mark, undecided=None) if raised else self
-                yield after.mark, after
             case Commit(mark):
                 unlocked = replace(self, undecided=None)
                 if self._allows(mark):

@@ -18,7 +18,6 @@ SLOW = pytest.mark.slow
 # Of two shards one has `a`, the other `b`; each comes again later.
 INPUT = (("a", 0), ("b", 0), ("a", 0), ("b", 0))
 KAFKA = Pipeline(("kafka", "kafka"), INPUT, (2, 2), recorded=False)
-TABLE = Pipeline(("table", "table"), INPUT, (2, 2), recorded=False)
 THREE = Pipeline(("kafka", "kafka"), (*INPUT, ("c", 0)), (2, 2), recorded=False)
 GROWS, SHRINKS, GOES_BACK = (1, 2, 2), (2, 1, 1), (2, 1, 2)
 marks = partial(checks.mark_outside, of_epoch=True)
@@ -31,7 +30,7 @@ def test_the_ids_are_of_both_shards() -> None:
 @pytest.mark.parametrize("numbers", [GROWS, SHRINKS, GOES_BACK])
 @pytest.mark.parametrize(
     ("pipeline", "states"),
-    [(KAFKA, 4_400), (TABLE, 3_000), pytest.param(THREE, 8_000, marks=SLOW)],
+    [(KAFKA, 4_400), pytest.param(THREE, 8_000, marks=SLOW)],
 )
 def test_the_number_of_shards_changes_in_any_order(
     pipeline: Pipeline, states: int, numbers: tuple[int, int, int]

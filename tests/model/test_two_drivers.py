@@ -96,7 +96,7 @@ CASES = [
     Case("plain-kafka", PLAIN_KAFKA, 1, 0, 20_000, (*FENCED, *UNKNOWN)),
     Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),
     Case("short-table", SHORT_TABLE, 0, 1, 740_000, (*PART, *REFUSED), ANEW, slow=True, early=1),
-    Case("long", LONG, 0, 0, 1_000, REFUSED, MISSING),
+    Case("long", LONG, 0, 0, 1_000, REFUSED),
     Case("plain-steps", PLAIN_STEPS, 0, 1, 1_500_000, (*PART, *FENCED), slow=True, early=1),
 ]
 

@@ -151,7 +151,7 @@ def assert_marks(orders: Orders, last: int, added_at: int | None = None) -> None
 
     numbers = [record.shards for record in orders.epochs()]
     # The last one may be declared still.
-    numbers += numbers[-1:] * (last + 1 - len(numbers)) or [SHARDS]
+    numbers += [numbers[-1] if numbers else SHARDS] * (last + 1 - len(numbers))
     marks = {
         shard: [
             epoch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ EPOCHS: list[list[dict[str, Any]]] = [
     [record("l", 9_000, "ann", 1)],
 ]
 LATE = [0, 0, 1, 0, 0, 0, 0]
+
+
+def _has_published(lengths: Commanded, rows: int) -> bool:
+    return lengths.published_rows() >= rows
+
+
 KAFKA, FILES = ("short", "long", "sliding"), ("totals", "over_all", "half")
 Row = dict[str, Any]
 
@@ -107,7 +114,7 @@ def test_a_driver_that_is_killed_closes_every_length_with_what_was_counted_befor
                 producer.produce(lengths.topic, json.dumps(one))
             assert producer.flush(60) == 0
             sent += len(values)
-            wait_for(f"epoch {number}", PROCESSED_S, lambda sent=sent: lengths.published_rows() >= sent, driver)
+            wait_for(f"epoch {number}", PROCESSED_S, partial(_has_published, lengths, sent), driver)
             if number == 3:
                 driver.kill()
                 driver = lengths.start()

@@ -7,7 +7,7 @@ from json import loads
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from effectively_once import Count, ToKafka, Windowed
@@ -17,6 +17,7 @@ from effectively_once.pipeline.job import Job
 from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.state.held import excess_ms
 from effectively_once.state.lateness import LONGEST_MS, Windows
+from tests.depth import examples
 from tests.settings import pipeline_settings
 from tests.unit.library import orders_world
 from tests.unit.library.lengths_world import (
@@ -42,12 +43,13 @@ def per(length_ms: Any, name: str = "per", **more: Any) -> Windowed:
     return Windowed("user", {"n": Count()}, ToKafka(name), length_ms=length_ms, **more)
 
 
-def job(*windows: Windowed, **settings: Any) -> Job:
+def job(*windows: Windowed, **changes: Any) -> Job:
     declared = replace(PIPELINE, windows=windows)
-    return Job(declared, pipeline_settings(**{"database": "postgresql://h:1/d", **declared.defaults, **settings}))
+    return Job(declared, pipeline_settings(**{"database": "postgresql://h:1/d", **declared.defaults, **changes}))
 
 
-@given(st.lists(TIMES, max_size=24), st.integers(1, 9), st.booleans())
+@settings(max_examples=examples(20))
+@given(st.lists(TIMES, max_size=16), st.integers(2, 9), st.booleans())
 @example([0, 100, 200, 310, 0, 420, 290, 600], 1, True)
 @example([0, 260, 20, 400, 120, 290, 480, 299], 2, True)
 def test_whatever_is_accepted_is_in_each_window_that_holds_its_time_and_in_no_other(
@@ -64,7 +66,8 @@ def test_whatever_is_accepted_is_in_each_window_that_holds_its_time_and_in_no_ot
         assert once(shown(world, f"{sink}_totals")) == once(totals(due(world, sink))), sink
 
 
-@given(st.lists(TIMES, min_size=1, max_size=16), st.randoms(use_true_random=False), st.data())
+@settings(max_examples=examples(10))
+@given(st.lists(TIMES, min_size=1, max_size=12), st.randoms(use_true_random=False), st.data())
 def test_results_depend_neither_on_the_order_of_rows_nor_on_epochs_nor_on_shards(
     times: list[int], random: Any, data: st.DataObject
 ) -> None:
@@ -76,7 +79,7 @@ def test_results_depend_neither_on_the_order_of_rows_nor_on_epochs_nor_on_shards
             patch.setattr(orders_world, "SHARDS", data.draw(st.integers(1, 4)))
             mixed = sent[:-2]
             random.shuffle(mixed)
-            world = run(World([*mixed, *sent[-2:]], data.draw(st.integers(1, 20)), patient))
+            world = run(World([*mixed, *sent[-2:]], data.draw(st.integers(2, 20)), patient))
             assert world.counts()["late"] == 0
             found.append({sink: once(shown(world, sink)) for sink in (*LENGTHS, "long_totals", "sliding_totals")})
     assert found[0] == found[1]

@@ -96,6 +96,9 @@ class Broker:
     def make(self, topics: Any, replication: int) -> None:
         raise AssertionError("nothing is to be made by looking")
 
+    def widen(self, topics: Any) -> None:
+        raise AssertionError("nothing is to be made by looking")
+
 
 def needed(broker: Broker, partitions: int | None, deadline_s: float = 5.0) -> list[Topic]:
     return list(create._list_needed(broker, "events", Needs(("p.scores",)), partitions, deadline_s))

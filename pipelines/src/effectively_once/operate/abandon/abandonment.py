@@ -55,7 +55,7 @@ class Shard(Protocol):
         """
         ...
 
-    def begin(self, epoch: int, generation: int) -> None:
+    def begin(self, epoch: int, generation: int) -> Mark | None:
         """Give a shard that is new to the chain the mark of its last recorded epoch; again, it is a no-op."""
         ...
 
