@@ -88,7 +88,9 @@ class DividedDriver(Driver):
                 for offset, one, _ in records
                 if self.pipeline.shard(one) == shard
             ]
-            task = SimpleNamespace(declaration=pinned, pipeline=SimpleNamespace(judged=SEEN))
+            task = SimpleNamespace(
+                declaration=pinned, pipeline=SimpleNamespace(judged=SEEN, explode=None, digested=COORDINATES.names[1:])
+            )
             step = SimpleNamespace(task=task, shard=shard, in_source_order=_in_order, lap=lambda _: None)
             part = division.input_of(cast("ShardStep", step), pa.Table.from_pylist(rows, SEEN).to_batches())
             offsets += part.rows["offset"].to_pylist()
