@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.errors import StaleDriverError
 from effectively_once.ledger import chain, digest
 from effectively_once.ledger.declaration import Declaration
@@ -17,7 +16,7 @@ from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.objects import ObjectStore
 from effectively_once.sinks.publish import EndHanging, FencedError, Mark, Open, begin, refuse_outside
 from effectively_once.state import catalog, homes
-from effectively_once.state.deltas import FoldCache, Named, ShardDeltas
+from effectively_once.state.deltas import FoldCache, Named, ShardDeltas, list_all, list_own
 from effectively_once.state.lateness import Windows
 from tests.model import state
 from tests.model.asked import asking
@@ -112,8 +111,8 @@ class ReshardedDriver(Driver):
 
     def _named(self, at: At, shard: int) -> list[Named]:
         named = state.live(self.pipeline, self.rules, at).list_named()
-        task = EpochTask(cast("Any", None), cast("Any", None), at.declaration, 0, "", named)
-        return (task.deltas_of if self.reads_others else task.own_deltas)(catalog.KIND, shard)
+        reads = list_all if self.reads_others else list_own
+        return reads(named.get(catalog.KIND, {}), shard, self._shards(at))
 
     def _deltas(self, at: At) -> dict[str, dict[str, Delta]]:
         told = json.loads(at.delta)

@@ -77,7 +77,7 @@ def complaints(epochs: Sequence[Row], held: int, dead: Iterable[Row] | None = No
         if row["in"] != parts:
             named = " + ".join(f"{number} {name}" for name, number in told.items())
             found.append(f"epoch {row['epoch']}: in is {row['in']}, and not {named} = {parts}")
-        if row.get(RECORDS, 0) > row["in"]:
+        if RECORDS in row and row[RECORDS] > row["in"]:
             found.append(f"epoch {row['epoch']}: {row['in']} rows are of {row[RECORDS]} records, each of which has one")
     whole = sums(epochs)
     read = whole[RECORDS] if RECORDS in whole else whole["in"]

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once import long_texts
-from effectively_once.epoch import as_shown, exploded
-from effectively_once.epoch.whole_input import digest_of
+from effectively_once.epoch import as_shown
+from effectively_once.epoch.whole_input import count_records, digest_of
 from effectively_once.errors import SinkError
 from effectively_once.ledger.declaration import SHARD_BYTES
 from effectively_once.ledger.offsets import Place
@@ -121,7 +121,7 @@ class _Taker:
     def take(self, batch: pa.RecordBatch) -> None:
         """Take note of some rows."""
         self._number += batch.num_rows
-        self._records += exploded.count_records(self._pipeline, batch)
+        self._records += count_records(self._pipeline, batch)
         if self._digests:
             self._digest += digest_of(batch, self._pipeline.digested)
         if self._nothing:

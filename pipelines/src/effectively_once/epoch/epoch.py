@@ -23,7 +23,6 @@ from effectively_once import long_texts
 from effectively_once.epoch import (
     between,
     division,
-    exploded,
     filtered,
     kept_records,
     kept_rows,
@@ -32,6 +31,7 @@ from effectively_once.epoch import (
     rows,
     too_large,
     unfit_results,
+    whole_input,
 )
 from effectively_once.epoch.epoch_task import EpochTask
 from effectively_once.epoch.messages import dead_letters, messages
@@ -133,7 +133,7 @@ def decide(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, pa.Table, refusa
         "excess_ms": None if known is None else _excess_ms(step, known),
     }
     if pipeline.explode is not None:
-        counts["records"] = exploded.count_records(pipeline, whole)
+        counts["records"] = whole_input.count_records(pipeline, whole)
     return accepted, dead, refused, counts
 
 

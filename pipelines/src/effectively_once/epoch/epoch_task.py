@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.layout import Layout
@@ -46,19 +46,8 @@ class EpochTask:
 
     def own_deltas(self, kind: str, shard: int) -> list[deltas.Named]:
         """Return the live deltas that were decided for a shard of this number of shards, oldest first."""
-        found = self.named.get(kind, {}).get(shard, [])
-        return [entry for entry in found if entry.shards in (None, self.declaration.shards)]
+        return deltas.list_own(self.named.get(kind, {}), shard, self.declaration.shards)
 
     def deltas_of(self, kind: str, shard: int) -> list[deltas.Named]:
-        """Return the live deltas of a shard, oldest first.
-
-        Those of epochs with another number of shards are all of them named: rows of the shard may be in each.
-        """
-        of_others = [
-            replace(entry, shard=other)
-            for other, entries in self.named.get(kind, {}).items()
-            for entry in entries
-            if entry.shards not in (None, self.declaration.shards)
-        ]
-        own = self.own_deltas(kind, shard)
-        return sorted([*of_others, *own], key=lambda entry: entry.epoch) if of_others else own
+        """Return the live deltas that may have rows of a shard, oldest first."""
+        return deltas.list_all(self.named.get(kind, {}), shard, self.declaration.shards)

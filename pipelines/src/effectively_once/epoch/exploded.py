@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
@@ -104,13 +102,6 @@ def explode(pipeline: Pipeline, given: DataFrame, refused: Column) -> DataFrame:
         pos.alias(POS),
         _id(rows, pos).alias("id"),
     )
-
-
-def count_records(pipeline: Pipeline, rows: pa.Table | pa.RecordBatch) -> int:
-    """Return how many records are among rows: those whose first row is."""
-    if pipeline.explode is None:
-        return int(rows.num_rows)
-    return int(pc.sum(pc.equal(rows[POS], 0)).as_py() or 0)
 
 
 def _shared(pipeline: Pipeline) -> tuple[str, ...]:

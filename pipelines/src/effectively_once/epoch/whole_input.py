@@ -18,9 +18,12 @@ import pyarrow.compute as pc
 
 from effectively_once.errors import InputError
 from effectively_once.ledger.hashes import mix
+from effectively_once.pipeline.columns import POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from effectively_once.pipeline.pipeline import Pipeline
 
 CLOSING = "closing"
 """Column of rows on their way to a shard; null but in closing rows, where all others but the shard are null."""
@@ -112,6 +115,13 @@ def _difference(found: Sequence[Closing], rows: int, hashes: int) -> str | None:
     if hashes != sum(int(told.digest, 16) for told in found) & _MASK:
         return f"{wanted} rows came as closed, and they are others: their digest differs"
     return None
+
+
+def count_records(pipeline: Pipeline, rows: pa.Table | pa.RecordBatch) -> int:
+    """Return how many records are among rows: where one may have several, those whose first row is."""
+    if pipeline.explode is None:
+        return int(rows.num_rows)
+    return int(pc.sum(pc.equal(rows[POSITION.names[0]], 0)).as_py() or 0)
 
 
 def digest_of(rows: pa.Table | pa.RecordBatch, digested: Sequence[str]) -> int:

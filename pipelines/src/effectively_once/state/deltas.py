@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -120,6 +120,26 @@ def decode(body: bytes) -> pa.Table:
     # Offsets that point out of their buffer would otherwise be followed, and end the process.
     table.validate(full=True)
     return table
+
+
+def list_own(named: Mapping[int, list[Named]], shard: int, shards: int) -> list[Named]:
+    """Return the deltas of one kind that were decided for a shard of this number of shards, oldest first."""
+    return [entry for entry in named.get(shard, []) if entry.shards in (None, shards)]
+
+
+def list_all(named: Mapping[int, list[Named]], shard: int, shards: int) -> list[Named]:
+    """Return the deltas of one kind that may have rows of a shard, oldest first.
+
+    Those of epochs with another number of shards are all of them named: rows of the shard may be in each.
+    """
+    of_others = [
+        replace(entry, shard=other)
+        for other, entries in named.items()
+        for entry in entries
+        if entry.shards not in (None, shards)
+    ]
+    own = list_own(named, shard, shards)
+    return sorted([*of_others, *own], key=lambda entry: entry.epoch) if of_others else own
 
 
 @dataclass(frozen=True, slots=True)
