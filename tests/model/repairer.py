@@ -163,6 +163,7 @@ def _declared(pipeline: Pipeline, attached: bool, dead_letter: bool) -> Declared
         ids="attached" if attached else "coordinates",
         windows=(),
         recorded=SimpleNamespace(name=STEP) if pipeline.recorded else None,
+        explode=None,
         rows=tuple(_sink(kind, name) for kind, name in named if name != DEAD_LETTER),
     )
     return cast("Declared", asked)

@@ -32,8 +32,8 @@ tests = ["{AT_THE_BOUNDS}"]
 name = "harmless"
 breaks = "nothing: a comparison turned round"
 file = "state/lateness.py"
-old = "watermark_ms is not None and start_ms"
-new = "None is not watermark_ms and start_ms"
+old = "watermark_ms is not None and self"
+new = "None is not watermark_ms and self"
 tests = ["{AT_THE_BOUNDS}"]
 """
 

@@ -207,6 +207,7 @@ def test_a_mark_beyond_the_chain_is_refused_before_anything_is_declared() -> Non
     assert world.head.declared is None
 
 
+@DEEP
 def test_deltas_of_many_epochs_are_merged_within_each_number_and_read_by_all() -> None:
     """Groups are of one number of shards; those of the former one stay until the floor takes them."""
     world = World([{"id": f"{n // 2}", "event_time_ms": 0} for n in range(2 * 300)], 2)
