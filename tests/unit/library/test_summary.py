@@ -125,6 +125,14 @@ def test_a_record_holds_the_declaration_and_the_sum_of_what_the_shards_told(file
     assert record.sinks.keys() == {"totals", "raw", *FIRST, *SECOND}
 
 
+def test_records_of_all_shards_are_those_of_the_epoch(files: Files) -> None:
+    """Where a record has several rows; else it has none to tell."""
+    shards, notes = publish(files, records=4)
+    notes[1]["records"] = 3
+    assert whole(files, shards, notes).records == 7
+    assert whole(files, *publish(files)).records is None
+
+
 def test_files_of_all_shards_and_totals_become_visible(files: Files) -> None:
     record = whole(files, *publish(files))
     assert sorted(row["user"] for row in files.rows("raw")) == ["u0", "u1"]
