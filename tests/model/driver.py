@@ -17,11 +17,11 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.delta import Delta
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.held import Held
+from effectively_once.ledger.objects import delete_all
 from effectively_once.sinks.publish import FencedError
 from effectively_once.sinks.staged import StagedFile
 from effectively_once.state import catalog
 from tests.model import outputs, state
-from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase
 from tests.model.changed import conditional, withheld
 from tests.model.inputs import Read, deal, prove
@@ -230,7 +230,7 @@ class Driver:
     def _output_collected(self, of: EpochRecord | None) -> Generator[Step, Any, None]:
         if self.pipeline.recorded and of is not None:
             epoch, anew = of.epoch, of.decides
-            yield from asking(lambda store: recorded.collect((outputs.STEP,), store, LAYOUT, epoch, 1, anew=anew))
+            yield from delete_all(recorded.records_of((outputs.STEP,), LAYOUT, epoch, 1, anew=anew))
 
     def _head(self, step: Generator[Any, Any, Held]) -> Generator[Step, Any, Held]:
         return conditional(step, self.rules.r1_conditional_head)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.delta import Delta, Span
-from effectively_once.ledger.objects import Answer, Delete, Gone, ObjectStore, Request
+from effectively_once.ledger.objects import Delete, ObjectStore, delete_all
 from effectively_once.state import catalog, merge
 from effectively_once.state.deltas import Named, ShardDeltas
 from effectively_once.state.lateness import Windows
@@ -35,7 +35,8 @@ def live(pipeline: Pipeline, rules: Rules, at: At) -> LiveDeltas:
     declared = head.declared.epoch if head.declared else head.last_recorded
     for epoch in range(began.last_recorded + 1, declared + 1):
         if began.declared is None or epoch > began.declared.epoch:
-            kept.collect(_Nowhere(), head.floor)
+            # What it names was deleted before.
+            kept.take_out(head.floor)
         if epoch in records:
             kept.add(records[epoch])
     return kept
@@ -43,7 +44,7 @@ def live(pipeline: Pipeline, rules: Rules, at: At) -> LiveDeltas:
 
 def collected(pipeline: Pipeline, rules: Rules, at: At, floor: int) -> Generator[Step, Any, None]:
     """Delete what a driver deletes when it has declared an epoch; `at` is what it knew before."""
-    yield from asking(lambda store: live(pipeline, rules, at).collect(store, floor))
+    yield from delete_all(live(pipeline, rules, at).take_out(floor))
 
 
 def decided(
@@ -132,12 +133,3 @@ def _write(rules: Rules, log: ShardDeltas, epoch: int, rows: dict[str, int]) -> 
 
 def _log(store: ObjectStore, kind: str = catalog.KIND, anew: int | None = None) -> ShardDeltas:
     return ShardDeltas(store, LAYOUT, kind, 0, catalog.canonical, anew=anew)
-
-
-class _Nowhere:
-    """A store that forgets: what was deleted in it was deleted before."""
-
-    def answer(self, request: Request) -> Answer:
-        """Answer a deletion."""
-        assert isinstance(request, Delete)
-        return Gone()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from effectively_once.epoch.recorded import add_recorded, collect
+from effectively_once.epoch.recorded import add_recorded, records_of
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger.objects import Absent, Found, Get, Put
+from effectively_once.ledger.objects import Absent, Found, Get, Put, delete_all, run
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.process import Child
@@ -93,7 +93,7 @@ def test_what_was_collected_is_gone(store: S3ObjectStore) -> None:
     for epoch in (2, 3):
         for shard in (0, 1):
             add_recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=ROWS)
-    collect(["signed"], store, LAYOUT, epoch=2, shards=4)
+    run(delete_all(records_of(["signed"], LAYOUT, epoch=2, shards=4)), store)
     assert list(store.names(f"{LAYOUT.pipeline}/recorded/")) == [
         LAYOUT.step_record("signed", 3, shard) for shard in (0, 1)
     ]

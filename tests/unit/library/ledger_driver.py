@@ -18,7 +18,7 @@ from effectively_once.ledger.delta import Delta, Span
 from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore, run
+from effectively_once.ledger.objects import ObjectStore, delete_all, run
 from effectively_once.ledger.offsets import Ranges
 from effectively_once.ledger.rows import Rows
 from effectively_once.sinks.kafka_shard import Row
@@ -107,7 +107,7 @@ class LedgerDriver:
             self.held = run(chain.declare(self._layout, self.held, declaration, self._published, floor), self._store)
             self._published = None
             yield "declared"
-            self._live.collect(self._store, self.held.head.floor)
+            run(delete_all(self._live.take_out(self.held.head.floor)), self._store)
             yield "collected"
             assert self.held.head.declared is not None
             yield from self._epoch(self.held.head.declared)

@@ -15,7 +15,7 @@ from effectively_once.errors import ChainError, SinkError, StaleDriverError
 from effectively_once.ledger import chain, segments
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, Request, run
+from effectively_once.ledger.objects import Delete, Request, delete_all, run
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.backup import contents
 from effectively_once.sinks.kafka_shard import Row
@@ -60,7 +60,7 @@ class Shard:
         """Raise the floor, and let go what is below it."""
         pinned = declaration(len(self.records)).model_copy(update={"previous_watermark_ms": self.watermarks[-2]})
         self.floor = max(self.floor, self.live.floor(pinned))
-        self.live.collect(self.store, self.floor)
+        run(delete_all(self.live.take_out(self.floor)), self.store)
 
     def publish(self, rows: list[tuple[str, int]]) -> list[bool]:
         """Run the epoch that is declared; tell which rows were new."""
@@ -328,7 +328,7 @@ def test_a_start_does_not_delete_again_what_was_merged_long_ago() -> None:
     store.before = lambda request: deleted.append(request.key)
     while True:
         before = len(deleted)
-        anew.collect(store, 0)
+        run(delete_all(anew.take_out(0)), store)
         assert len(deleted) - before <= PACE * len(KINDS)
         if len(deleted) == before:
             break

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once.epoch.recorded import add_recorded, collect
+from effectively_once.epoch.recorded import add_recorded, records_of
 from effectively_once.errors import ChainError, SinkError, VersionError
-from effectively_once.ledger.objects import Delete
+from effectively_once.ledger.objects import Delete, delete_all, run
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.state import deltas
 from infra.cluster.access import CHECKOUT
@@ -170,7 +170,7 @@ def test_each_step_epoch_and_shard_has_a_record_of_its_own_and_those_of_one_epoc
         assert not add_recorded(step, store, LAYOUT, epoch=epoch, shard=shard, rows=rows_of("a"))[1]
     assert unsteady.calls == len(store.objects) == 18
     before, asked = set(store.objects), len(store.requests)
-    collect(["rate", "other"], store, LAYOUT, epoch=3, shards=3)
+    run(delete_all(records_of(["rate", "other"], LAYOUT, epoch=3, shards=3)), store)
     deleted = [LAYOUT.step_record(name, 3, shard) for name in ("rate", "other") for shard in (0, 1, 2)]
     assert before - set(store.objects) == before & set(deleted)
     assert store.requests[asked:] == [Delete(key) for key in deleted]

@@ -17,6 +17,7 @@ from effectively_once.epoch import between, epoch, kept_rows, recorded, refusals
 from effectively_once.epoch.stateful_step import Errand
 from effectively_once.epoch.stateful_step import decide as decide_rows
 from effectively_once.errors import ChainError
+from effectively_once.ledger.objects import delete_all, run
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.sinks import AnySink
 from tests.unit.ledger.samples import declaration
@@ -278,5 +279,5 @@ def test_what_is_kept_of_an_epoch_goes_when_the_next_one_is_declared() -> None:
     steps = refusals.recorded_steps(TO_TOPIC, declaration(0))
     assert steps == [kept_rows.STEP]
     assert refusals.recorded_steps(replace(TO_TOPIC, stateful=None), declaration(0)) == []
-    recorded.collect(steps, place.store, task.layout, 0, 1, anew=task.declaration.decides)
+    run(delete_all(recorded.records_of(steps, task.layout, 0, 1, anew=task.declaration.decides)), place.store)
     assert not [name for name in place.store.objects if "/recorded/" in name]

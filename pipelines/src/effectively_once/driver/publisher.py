@@ -20,7 +20,7 @@ from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import due_epoch
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
-from effectively_once.ledger.objects import Delete
+from effectively_once.ledger.objects import delete_all, run
 from effectively_once.progress import announce
 from effectively_once.side_by_side import beside
 from effectively_once.sources import retained
@@ -70,8 +70,7 @@ class Publisher:
     def _collect(self) -> None:
         """Delete what was listed."""
         keys, self._unread = self._unread, []
-        for key in keys:
-            self.chain.store.answer(Delete(key))
+        run(delete_all(keys), self.chain.store)
 
     def publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         """Publish the declared epoch. Raises what has a name, and whatever fails an epoch three times."""

@@ -16,7 +16,7 @@ from effectively_once.epoch import sealed_stream
 from effectively_once.errors import ChainError, SettingsError, SinkError, StepError, VersionError
 from effectively_once.ledger import column_digest
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, ObjectStore, Step, body_of, create_once, run
+from effectively_once.ledger.objects import ObjectStore, Step, body_of, create_once, run
 from effectively_once.ledger.record import Record
 from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.state import deltas
@@ -103,18 +103,10 @@ def add_recorded(
     return _join(rows, _decode(body, key, step, about)), another
 
 
-def collect(
-    steps: Iterable[str], store: ObjectStore, layout: Layout, epoch: int, shards: int, *, anew: int | None = None
-) -> None:
-    """Delete what `records_of` names. Nobody reads it once head records the epoch (R9)."""
-    for key in records_of(steps, layout, epoch, shards, anew=anew):
-        store.answer(Delete(key))
-
-
 def records_of(
     steps: Iterable[str], layout: Layout, epoch: int, shards: int, *, anew: int | None = None
 ) -> Iterator[str]:
-    """Name what the named steps recorded in an epoch."""
+    """Name what the named steps recorded in an epoch. Nobody reads it once head records the epoch (R9)."""
     return (layout.step_record(name, epoch, shard, anew) for name in steps for shard in range(shards))
 
 

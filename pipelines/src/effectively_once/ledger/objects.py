@@ -6,7 +6,7 @@ against a real store; the two-driver model in tests/model drives many, in every 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -102,6 +102,12 @@ def run(step: Step[T], store: ObjectStore) -> T:
             request = step.send(store.answer(request))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+def delete_all(keys: Iterable[str]) -> Step[None]:
+    """Delete objects; one that is not there is as good as deleted."""
+    for key in keys:
+        yield Delete(key)
 
 
 def create_once(key: str, body: bytes) -> Step[bytes]:

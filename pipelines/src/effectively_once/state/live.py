@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, ObjectStore
 from effectively_once.state import merge
 from effectively_once.state.deltas import Named
 from effectively_once.state.lateness import Windows
@@ -74,11 +73,6 @@ class LiveDeltas:
             if not all(windows.closed(windows.start(latest), watermark_ms) for windows in self._windows):
                 return epoch
         return declaration.epoch
-
-    def collect(self, store: ObjectStore, floor: int) -> None:
-        """Delete what `take_out` names."""
-        for key in self.take_out(floor):
-            store.answer(Delete(key))
 
     def take_out(self, floor: int) -> list[str]:
         """Name what may be deleted: what ends below the floor, and some of the deltas that were merged (R9).
