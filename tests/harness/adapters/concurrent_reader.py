@@ -10,10 +10,10 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
@@ -37,7 +37,7 @@ class ConcurrentReader(threading.Thread):
         topics: the broker.
         chain: its own reader of the object store.
         kafka_sinks: sink -> topic; the topics exist when the reader is started.
-        partitions: of each of them.
+        partitions: of each of them; those that a topic is given later are read too.
         object_sink: the sink that publishes by manifests.
     """
 
@@ -54,7 +54,8 @@ class ConcurrentReader(threading.Thread):
         super().__init__(name="concurrent reader", daemon=True)
         self._run, self._topics, self._chain = run, topics, chain
         self._sinks = {topic: sink for sink, topic in kafka_sinks.items()}
-        self._partitions, self._object_sink = partitions, object_sink
+        self._object_sink = object_sink
+        self._read_of = {(topic, number) for topic in self._sinks for number in range(partitions)}
         self._next_epoch = 0
         self._looked_at = 0.0
         self._ended_at: dict[Where, int] = {}
@@ -98,18 +99,13 @@ class ConcurrentReader(threading.Thread):
     def _read(self, lines: Mapping[str, LinesWriter]) -> None:
         consumer = self._topics.consumer("read_committed", eof=True, wait_ms=WAIT_MS)
         try:
-            consumer.assign(
-                [
-                    TopicPartition(topic, number, OFFSET_BEGINNING)
-                    for topic in self._sinks
-                    for number in range(self._partitions)
-                ]
-            )
+            consumer.assign(_beginnings(self._read_of))
             while not self._stopped.is_set():
                 finishing = self._finishing.is_set()
                 self._take(consumer.consume(BATCH, POLL_S), lines)
                 looked = False
                 if finishing or time.monotonic() - self._looked_at >= MANIFESTS_S:
+                    self._widen(consumer)
                     looked = self._manifests(lines[self._object_sink])
                 if finishing and looked and self._all_read():
                     return
@@ -135,6 +131,17 @@ class ConcurrentReader(threading.Thread):
         for (topic, partition), (offsets, crcs) in seen.items():
             lines[self._sinks[topic]].write({"t": now, "partition": partition, "offsets": offsets, "crcs": crcs})
 
+    def _widen(self, consumer: Consumer) -> None:
+        """Read partitions too that topics have been given since."""
+        try:
+            new = self._topics.list_partitions(self._sinks, MANIFESTS_S) - self._read_of
+        except Exception as error:
+            self.trouble = f"partitions of the topics: {error}"
+            return
+        if new:
+            consumer.incremental_assign(_beginnings(new))
+            self._read_of |= new
+
     def _manifests(self, line: LinesWriter) -> bool:
         """Read the manifests that are new; False where the store did not say that these are all."""
         self._looked_at = time.monotonic()
@@ -159,6 +166,10 @@ class ConcurrentReader(threading.Thread):
             self.trouble = f"ends of the topics: {error}"
             return False
         return all(self._ended_at.get((p.topic, p.partition), -1) >= p.last_stable_offset for p in ends)
+
+
+def _beginnings(partitions: Collection[Where]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in sorted(partitions)]
 
 
 def _now_ms() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,11 @@ class Topics:
             for gone in self._admin.delete_topics(names, operation_timeout=TIMEOUT_S).values():
                 gone.result(TIMEOUT_S)
         return names
+
+    def list_partitions(self, names: Collection[str], timeout_s: float = TIMEOUT_S) -> set[Where]:
+        """Every partition that some topics have now. Raises KafkaException: no broker answers."""
+        known = self._admin.list_topics(timeout=timeout_s).topics
+        return {(name, number) for name in names if name in known for number in known[name].partitions}
 
     def partitions(self, names: list[str]) -> list[Partition]:
         """Both ends of every partition of some topics; leaders that are just changing are waited for."""

@@ -25,11 +25,8 @@ def judge(case: Case) -> Oracle:
         return guard(NAME, "", complaints)
     complaints += origin.contradictions(manifest, case.events)
     complaints += provenance.contradictions(manifest, case.events, run.path)
-    for name in ("wheel_digest", "settings_digest"):
-        digests = {getattr(record, name) for record in case.chain.epochs}
-        if name == "wheel_digest":
-            digests -= changes.find_wheels(case.events)
-        complaints += [f"epochs have {len(digests)} different {name}s"] * (len(digests) > 1)
+    wheels = {record.wheel_digest for record in case.chain.epochs} - changes.find_wheels(case.events)
+    complaints += [f"epochs have {len(wheels)} different wheel_digests"] * (len(wheels) > 1)
     seen: dict[bytes, str] = {}
     for planned in manifest.controls:
         control = run.control(planned.name)

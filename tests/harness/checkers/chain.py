@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.harness.checkers import adding_up, digest, loss, repairs, telling
+from tests.harness.checkers import adding_up, digest, loss, repairs, shards, telling
 from tests.harness.checkers.case import FIRST, Case, refute
 from tests.harness.checkers.reference import EpochNumbers, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError
@@ -99,9 +99,13 @@ def ranges(epochs: Sequence[EpochRecord], sends: Iterable[Send]) -> list[str]:
 
 
 def constants(epochs: Sequence[EpochRecord]) -> list[str]:
-    """Describe epochs whose topic ids or settings digest differ from those of the first that names them."""
+    """Describe epochs whose topic ids or settings digest differ from those of the first that names them.
+
+    The digest is also of the number of shards, which may change.
+    """
     found: list[str] = []
     ids: dict[str, str] = {}
+    digests: dict[int, str] = {}
     for record in epochs:
         for topic in record.ranges:
             if topic not in record.topic_ids:
@@ -109,10 +113,8 @@ def constants(epochs: Sequence[EpochRecord]) -> list[str]:
         for topic, id_ in record.topic_ids.items():
             if ids.setdefault(topic, id_) != id_:
                 found.append(f"epoch {record.epoch}: topic {topic} has id {id_}, before it was {ids[topic]}")
-        if record.settings_digest != epochs[0].settings_digest:
-            found.append(
-                f"epoch {record.epoch}: settings digest {record.settings_digest}, was {epochs[0].settings_digest}"
-            )
+        if (digest := digests.setdefault(record.shards, record.settings_digest)) != record.settings_digest:
+            found.append(f"epoch {record.epoch}: settings digest {record.settings_digest}, was {digest}")
     return found
 
 
@@ -186,8 +188,8 @@ def compare_published(rows: Iterable[Mapping[str, Any]], reference: Reference) -
     return found
 
 
-def _rows(shards: Mapping[str, DigestedRows]) -> int:
-    return sum(shard.rows for shard in shards.values())
+def _rows(digests: Mapping[str, DigestedRows]) -> int:
+    return sum(shard.rows for shard in digests.values())
 
 
 def judge(case: Case) -> Oracle:
@@ -215,8 +217,7 @@ def breaks(case: Case) -> list[str]:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = order(chain) + lineages(chain.epochs) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
     found += repairs.complaints(chain.pinned, case.shown)
-    shards = case.manifest.settings.shards
-    found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
+    found += shards.find_unset(case)
     return found + telling.find_overtaken(case.events) + telling.find_contradicted(chain, case.events)
 
 

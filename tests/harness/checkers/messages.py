@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tests.harness.checkers import shards
 from tests.harness.checkers.aggregated import IMPOSSIBLE, key_text
 from tests.harness.checkers.case import FIRST, Case, clip, coordinate_text, place_of
 from tests.harness.checkers.whole_row import Row, faults_in, fields_of
@@ -36,7 +37,7 @@ class Look:
     Attributes:
         sink: its name.
         schema: what its rows must be.
-        shards: of the pipeline, each a partition of every topic.
+        shards: of an epoch: so many partitions of every topic have its rows.
         hidden: columns of a row that its message does not show, where they are known.
         broken: the first rows that are not what they must be, with what is wrong.
         wrong: how many there are.
@@ -46,7 +47,7 @@ class Look:
 
     sink: str
     schema: SinkSchema
-    shards: int
+    shards: Callable[[Any], int]
     hidden: Callable[[Row], Row] = lambda _: {}
     broken: list[str] = field(default_factory=list)
     wrong: int = 0
@@ -87,7 +88,7 @@ class Look:
             # A result of windows: it is in its key's shard, behind the records, and its source tells another order.
             return found
         home = self._home(columns)
-        if home is not None and (due := _shard(home[1], self.shards)) not in (None, partition):
+        if home is not None and (due := _shard(home[1], self.shards(epoch))) not in (None, partition):
             found.append(f"in partition {partition}, due is {due} by its {home[0]}")
         last, position = self._last.get(partition), tuple(columns.get(name) for name in self.schema.order)
         if last is not None:
@@ -143,8 +144,9 @@ def judge(case: Case) -> Oracle:
     """Oracle 7; raises EvidenceError, also for a run that was recorded before messages were looked at whole."""
     looks: list[Look] = []
     unreadable: list[str] = []
+    shards_of = shards.find_of_epochs(case)
     for sink, schema in case.schemas.items():
-        look = Look(sink, schema, case.manifest.settings.shards, case.hidden)
+        look = Look(sink, schema, shards_of, case.hidden)
         looks.append(look)
         try:
             for row in case.rows(sink):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.harness.checkers import shards
 from tests.harness.checkers.case import Case, refute
 from tests.harness.checkers.clock import APART_MS
 from tests.harness.evidence import EvidenceError, Quiet
@@ -30,22 +31,22 @@ def unquiet(quiet: Quiet) -> list[str]:
     return found
 
 
-def find_hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str, int], int]) -> list[str]:
+def find_hidden(quiet: Quiet, pipeline: str, partitions: int, read_to: Mapping[tuple[str, int], int]) -> list[str]:
     """Describe output partitions that were not looked at or not read to their end, and rows read beyond it.
 
     Args:
         quiet: what was looked at.
         pipeline: whose topics begin with its name.
-        shards: partitions of every sink.
+        partitions: of every sink.
         read_to: (sink, partition) -> the largest offset that a committed reader read.
 
     """
     looked_at = {(part.topic, part.partition): part for part in quiet.partitions}
     sinks = dict.fromkeys(sink for sink, _ in read_to)
-    due = dict.fromkeys([*((sink, shard) for sink in sinks for shard in range(shards)), *read_to])
+    due = dict.fromkeys([*((sink, shard) for sink in sinks for shard in range(partitions)), *read_to])
     found: list[str] = []
     if any(part.topic.endswith(PROGRESS) for part in quiet.partitions):
-        marks = ((f"{pipeline}.{sink}{PROGRESS}", shard) for sink in sinks for shard in range(shards))
+        marks = ((f"{pipeline}.{sink}{PROGRESS}", shard) for sink in sinks for shard in range(partitions))
         found += [f"{topic}/{shard} was not looked at" for topic, shard in marks if (topic, shard) not in looked_at]
     for sink, partition in due:
         part = looked_at.get((f"{pipeline}.{sink}", partition))
@@ -98,8 +99,7 @@ def judge(case: Case) -> Oracle:
     found = unquiet(quiet)
     if found:
         return refute(NAME, NUMBER, f"{len(found)} transactions or partitions are still open", found)
-    settings = case.manifest.settings
-    unseen = find_hidden(quiet, settings.pipeline, settings.shards, _read_to(case))
+    unseen = find_hidden(quiet, case.manifest.settings.pipeline, shards.most(case), _read_to(case))
     unseen += [why] if (why := early(quiet, case.events)) is not None else []
     if unseen:
         raise EvidenceError(unseen[0], case.run.quiet_path, "collect the evidence again")

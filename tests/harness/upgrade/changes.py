@@ -17,6 +17,7 @@ from tests.harness.upgrade.look import (
     see_executors,
     see_logins,
     see_settings,
+    see_shards,
     see_wheel,
 )
 
@@ -31,7 +32,6 @@ ROWS, LATENESS = "epoch_rows_max", "lateness_ms"
 NOT_PLAYED = {
     "kafka": "the project pins one version of Kafka: there is no second one to go to and back",
     "spark": "the project pins one version of Spark: there is no second one to go to and back",
-    "shards": "the judge of a run knows one number of shards",
 }
 """Changes that no run makes here, and why."""
 
@@ -73,6 +73,7 @@ class Step:
         bound_s: longest time without an epoch.
         bump: number of the wheel that is put into the image; None: the one that is there.
         settings: what its driver reads then, where that differs; the file of the run directory has it.
+        shards: how many the next epoch has, where that differs.
         refused: setting whose change the driver has to refuse, after which it is put back; empty: it is taken.
         undo: what puts that back.
     """
@@ -84,6 +85,7 @@ class Step:
     bound_s: float = RESTART_S
     bump: int | None = None
     settings: Mapping[str, Any] | None = None
+    shards: int | None = None
     refused: str = ""
     undo: Mapping[str, str] = field(default_factory=dict)
 
@@ -138,6 +140,17 @@ def _executors(facts: Facts) -> list[Step]:
         Step("executors", f"{count} executors", {path: str(count)}, see_executors(count))
         for count in (facts.executors + 1, facts.executors)
     ]
+
+
+def _shards(facts: Facts) -> list[Step]:
+    before = int(facts.settings["shards"])
+    steps = []
+    for count in (before + 1, before):
+        settings = {**facts.settings, "shards": count}
+        takes = see_shards(count, facts.digest(settings))
+        sets = {f"pipelines.{facts.name}.shards": str(count)}
+        steps.append(Step("shards", f"{count} shards", sets, takes, settings=settings, shards=count))
+    return steps
 
 
 def _passwords(facts: Facts) -> list[Step]:
@@ -208,6 +221,7 @@ def _has_certificates(facts: Facts) -> str:
 CHANGES = (
     Change("setting", f"{ROWS} lowered and put back: the driver restarts", _setting),
     Change("executors", "one executor more, and one less", _executors),
+    Change("shards", "one shard more, and one less", _shards),
     _server("operator", "operator", "spark_operator", ASIDE_S),
     _server("kafka-chart", "broker", "kafka", ROLL_S),
     _server("store-chart", "object store", "object_store", ROLL_S),

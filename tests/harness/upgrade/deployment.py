@@ -162,6 +162,7 @@ class Deployment:
             settings=str(started.get("settings", "")),
             started=str(started.get("pod_uid", "")),
             pinned=str(pinned.get("wheel_digest", "")),
+            shards=int(pinned.get("shards", 0)),
             servers=self.look_at_servers(),
             secrets={name: self._fingerprint(name) for name in self._secrets},
             **read_pods(pods),

@@ -55,6 +55,7 @@ class Look:
         executors: how many of the pipeline run.
         servers: pods of each server, by role.
         secrets: fingerprint of each Secret that the driver reads; compared, and written nowhere.
+        shards: of the newest epoch.
     """
 
     driver: str = ""
@@ -67,6 +68,7 @@ class Look:
     executors: int = 0
     servers: Mapping[str, tuple[Server, ...]] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shards: int = 0
 
 
 Effect = Callable[[Look, Look], str]
@@ -97,6 +99,17 @@ def see_settings(digest: str) -> Effect:
         if why := _await_driver(before, now):
             return why
         return "" if now.settings == digest else "the driver that runs announced other settings than the new ones"
+
+    return see
+
+
+def see_shards(count: int, digest: str) -> Effect:
+    """Whether another driver announced settings of this digest, and an epoch with so many shards was declared."""
+    announced = see_settings(digest)
+
+    def see(before: Look, now: Look) -> str:
+        why = announced(before, now)
+        return why or ("" if now.shards == count else f"the newest epoch has {now.shards} shards, {count} are due")
 
     return see
 

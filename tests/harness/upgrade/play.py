@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from infra.errors import UserError
 from tests.harness.adapters.events import Watch
 from tests.harness.checkers.changes import EVENT
+from tests.harness.checkers.shards import FIELD
 from tests.harness.faults.fault import now_ms
 from tests.harness.history import History
 from tests.harness.upgrade.changes import Step
@@ -111,7 +112,8 @@ class Changes(threading.Thread):
         """Make one change and write down what came of it; why the pipeline stands still, empty: it goes on."""
         told: dict[str, Any] = {"up_s": 0.0, "began": now_ms(), "seen": None, "lacks": "", "failed": "", "evidence": {}}
         stands = self._play(step, told)
-        self._history.record(EVENT, name=step.name, says=step.says, bound_s=step.bound_s, **told)
+        shards = {} if step.shards is None else {FIELD: step.shards}
+        self._history.record(EVENT, name=step.name, says=step.says, bound_s=step.bound_s, **shards, **told)
         why = told["failed"] or told["lacks"]
         self._say(
             f"  ✗ {why}" if why else f"  ✓ {step.name}: an update of {told['up_s']:.0f} s, seen, and gone on after"

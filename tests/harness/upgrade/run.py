@@ -178,7 +178,7 @@ class Upgrade:
         deployed = found.deployed
         platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None)
         servers = {role: read_servers(one.cluster.pods(one.selector)) for role, one in platform.servers.items()}
-        before = {ROWS: EPOCH_ROWS_MAX, LATENESS: 0}
+        before = {ROWS: EPOCH_ROWS_MAX, LATENESS: 0, "shards": SHARDS}
         facts = Facts("", security, EXECUTORS, before, lambda _: "", Look(servers=servers))
         changes, left_out = sort_out(chosen, facts, named=named)
         for name, why in {**left_out, **(NOT_PLAYED if not named else {})}.items():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from tests.unit.harness.fabricated_control import write_control
@@ -51,6 +52,7 @@ def fabricate(
     repaired: int | None = None,
     divided: int | None = None,
     abandoned: bool = False,
+    resharded: Mapping[int, int] | None = None,
 ) -> Path:
     """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls.
 
@@ -59,8 +61,9 @@ def fabricate(
     `repaired`: an epoch of which one shard showed too little; the next one repairs it.
     `divided`: an epoch of which one shard takes a third; the next two take the rest. `abandoned`: the first of them was
     abandoned, and its successor takes it all.
+    `resharded`: epochs that a change gave another number of shards, which those behind them have too.
     """
-    Simulation(run, seed, without, Shares(repaired, divided, abandoned)).play(epochs, per_epoch)
+    Simulation(run, seed, without, Shares(repaired, divided, abandoned), resharded or {}).play(epochs, per_epoch)
     return run
 
 
@@ -74,9 +77,17 @@ class Simulation(Drivers):
     """Faults."""
     lateness_ms = LATENESS_MS
 
-    def __init__(self, run: Path, seed: int, without: Container[object] = (), shares: Shares | None = None) -> None:
+    def __init__(
+        self,
+        run: Path,
+        seed: int,
+        without: Container[object] = (),
+        shares: Shares | None = None,
+        resharded: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         super().__init__()
-        self.without, self.shares, self.sinks = without, shares or Shares(), Sinks()
+        self.without, self.shares, self.resharded = without, shares or Shares(), resharded
+        self.sinks = Sinks(max((SHARDS, *resharded.values())))
         self.reads: Row = {}
         self.run, self.seed, self.random = run, seed, random.Random(seed)
         self.sent: list[Row] = []
@@ -94,6 +105,7 @@ class Simulation(Drivers):
         self._tell("phase", phase="steady")
         for epoch in range(epochs):
             self._produce(epoch, per_epoch)
+            self._reshard(len(self.chain))
             self._epoch(fault={3: "executor", 6: "driver"}.get(epoch))
             for _ in range((epoch == self.shares.repaired) + 2 * (epoch == self.shares.divided)):
                 self._epoch()
@@ -143,6 +155,13 @@ class Simulation(Drivers):
         for row in rows:
             self._send({name: row[name] for name in (*CONTENT, *RAW) if name in row}, "resent")
         self._epoch()
+
+    def _reshard(self, epoch: int) -> None:
+        if (shards := self.resharded.get(epoch)) is None:
+            return
+        self.sinks.shards, at = shards, self.now
+        change = {"name": "shards", "says": f"{shards} shards", "shards": shards, "bound_s": 60.0, "up_s": 40.0}
+        self._tell("change", **change, began=at, seen=at, lacks="", failed="", evidence={})
 
     def _bound(self, moment: int) -> None:
         """Records 1 ms before, at and 1 ms after the moment that a window is closed."""
@@ -272,7 +291,8 @@ class Simulation(Drivers):
         batch_id = self.chain[-1]["batch_id"] if "after" in content or "repairs" in content else number
         record = {"epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": batch_id}
         record |= {"topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark}
-        record |= {"shards": SHARDS, "wheel_digest": "w", "settings_digest": "s"}
+        shards = self.sinks.shards
+        record |= {"shards": shards, "wheel_digest": "w", "settings_digest": f"s{shards}"}
         self.chain.append({**record, **content})
 
     def _write(self, epilogue: Row, planned: int) -> None:
@@ -284,6 +304,7 @@ class Simulation(Drivers):
         manifest |= {"claim": "Every output is exact while executors are killed.", "settings": of_pipeline}
         manifest |= {"workload": workload, "faults_planned": self.planned}
         manifest |= {"controls": [{"name": name, "must": "fail"} for name in self.controls], "schemas": SCHEMAS}
+        manifest |= {"changes": [{"name": "shards", "count": len(self.resharded)}]} if self.resharded else {}
         manifest |= {"versions": {"spark": "4.2.0"}, "git": GIT, "code": CODE}
         last = len(self.chain) - 1
         head = {"format": 1, "generation": self.generation, "owner": "o"}

@@ -11,12 +11,13 @@ from tests.unit.harness.fabricated_files import SHARDS, WINDOW_MS, Row, write_js
 
 
 class Sinks:
-    """Sinks that all epochs publish to."""
+    """Sinks that all epochs publish to; `partitions` has each topic, and `shards` of them have the rows of an epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: int = SHARDS) -> None:
+        self.shards = SHARDS
         self.rows: dict[str, list[Row]] = {name: [] for name in ("accepted", "dead_letter", "user_counts")}
         self.global_counts: list[Row] = []
-        self.ends: dict[str, list[int]] = {name: [0] * SHARDS for name in self.rows}
+        self.ends: dict[str, list[int]] = {name: [0] * partitions for name in self.rows}
         self.counts: dict[tuple[int, str], int] = defaultdict(int)
 
     def boundary(self) -> Row:
@@ -42,7 +43,7 @@ class Sinks:
         """Publish a row; `source`: of a record."""
         # Counts go to the shard of their user, records to that of their id, or of their coordinate.
         home = row["user"] if source is None else row["id"] or "-".join(map(str, source))
-        shard = shard_of(home, SHARDS)
+        shard = shard_of(home, self.shards)
         offset = self.ends[sink][shard]
         fields = {**row, "epoch": epoch, **({} if source is None else {"source": source})}
         message = {"key": row.get("user")}

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from tests.harness.adapters import concurrent_reader
 from tests.harness.adapters.chain_reader import ChainReader
@@ -38,6 +38,7 @@ class FakeTopics:
     def __init__(self, *batches: list[FakeMessage], end: int) -> None:
         self.batches, self.end = list(batches), end
         self.failures = 1
+        self.partitions_there = {("uc.accepted", 0)}
 
     def consumer(self, isolation: str, *, eof: bool, wait_ms: int) -> FakeTopics:
         assert (isolation, eof) == ("read_committed", True)
@@ -45,6 +46,13 @@ class FakeTopics:
 
     def assign(self, where: list[Any]) -> None:
         self.assigned = where
+
+    def incremental_assign(self, where: list[Any]) -> None:
+        self.assigned = [*self.assigned, *where]
+
+    def list_partitions(self, names: Any, timeout_s: float) -> set[tuple[str, int]]:
+        assert set(names) == {"uc.accepted"}
+        return self.partitions_there
 
     def consume(self, number: int, timeout: float) -> list[FakeMessage]:
         return self.batches.pop(0) if self.batches else []
@@ -120,3 +128,14 @@ def test_one_that_is_stopped_before_the_end_leaves_files_that_say_so(tmp_path: P
     assert not reader.complete
     with pytest.raises(EvidenceError, match="truncated"):
         list(RunDirectory(tmp_path).concurrent_rows("accepted"))
+
+
+def test_a_partition_that_a_topic_is_given_later_is_read_from_its_beginning(tmp_path: Path) -> None:
+    topics = FakeTopics([message(0, None, END)], end=0)
+    topics.failures = 0
+    topics.partitions_there = {("uc.accepted", 0), ("uc.accepted", 1)}
+    reader = reader_of(tmp_path, topics)
+    reader.start()
+    reader.finish()
+    assert reader.complete, reader.trouble
+    assert [(one.partition, one.offset) for one in topics.assigned] == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]

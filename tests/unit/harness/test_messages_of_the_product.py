@@ -101,7 +101,7 @@ def _to(sink: str) -> ToKafka:
 def looked_at(sink: str, written: Sequence[Message]) -> list[str]:
     """Judge messages that stand in the partition of their shard; what is wrong with them."""
     shard = shard_of("bad-1", SHARDS) if sink == DEAD_LETTER else 0
-    look = Look(sink, USER_COUNTS[sink], SHARDS)
+    look = Look(sink, USER_COUNTS[sink], lambda _: SHARDS)
     letters = DeadLetterRows(sends(), bytearray([Outcome.MALFORMED] * 3), [EPOCH] * 3)
     found = []
     for offset, (key, value) in enumerate(written):

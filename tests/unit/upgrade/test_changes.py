@@ -34,7 +34,7 @@ NAME = "up_20261128"
 
 def facts(security: Security = SECURE, roles: tuple[str, ...] = ROLES, **server: Any) -> Facts:
     pod = Server(**{"uid": "p", "ready": True, "cpu": "60m", "memory": "512Mi", "memory_limit": "896Mi", **server})
-    settings = {"epoch_rows_max": 24_000, "lateness_ms": 120_000}
+    settings = {"epoch_rows_max": 24_000, "lateness_ms": 120_000, "shards": 2}
     look = Look(servers=dict.fromkeys(roles, (pod,)))
     return Facts(NAME, security, 2, settings, lambda it: str(sorted(it.items())), look)
 
@@ -80,6 +80,7 @@ def test_twenty_wheels_in_a_row_and_each_back_and_forth() -> None:
     assert count_steps(made) == {
         "setting": 2,
         "executors": 2,
+        "shards": 2,
         "operator": 1,
         "kafka-chart": 1,
         "store-chart": 1,
@@ -91,6 +92,8 @@ def test_twenty_wheels_in_a_row_and_each_back_and_forth() -> None:
     last = {path: one.sets[path] for one in made for path in one.sets}
     assert last[f"pipelines.{NAME}.executors.count"] == "2"
     assert last[f"pipelines.{NAME}.epoch_rows_max"] == "24000"
+    assert last[f"pipelines.{NAME}.shards"] == "2"
+    assert [one.shards for one in made if one.shards is not None] == [3, 2]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tests.harness.upgrade.look import (
     see_executors,
     see_logins,
     see_settings,
+    see_shards,
     see_wheel,
 )
 
@@ -61,6 +62,12 @@ def test_what_is_there_is_seen_and_not_before(sees: Effect, now: Look) -> None:
         (see_wheel, replace(BUMPED, wheel_digest="w1"), "the driver runs the version of before, job:2"),
         (see_wheel, replace(BUMPED, pinned="w1"), "no epoch was declared by the new version"),
         (see_settings("s2"), NEW, "the driver that runs announced other settings than the new ones"),
+        (
+            see_shards(3, "s2"),
+            replace(NEW, shards=3),
+            "the driver that runs announced other settings than the new ones",
+        ),
+        (see_shards(3, "s1"), replace(NEW, shards=2), "the newest epoch has 2 shards, 3 are due"),
         (see_executors(3), NEW, "2 executors run, 3 are due"),
         (see_logins, NEW, "the driver has checksum/spark-secret of before"),
         (see_logins, replace(ROTATED, secrets=BEFORE.secrets), "Secret up holds what it held"),
