@@ -114,9 +114,16 @@ def with_executors(count: int) -> pytest.MarkDecorator:
 
 
 def below(child: Child) -> list[psutil.Process]:
-    """What forks workers, and the worker, once both are there."""
-    soon("its worker", lambda: len(psutil.Process(child.pid).children(recursive=True)) == 2)
-    return list(psutil.Process(child.pid).children(recursive=True))
+    """What forks workers, and the worker, once both are there and the worker runs its own program.
+
+    Until then it holds up whoever forked it (vfork), which a signal would not reach while the worker stands still.
+    """
+
+    def find() -> list[psutil.Process]:
+        return list(psutil.Process(child.pid).children(recursive=True))
+
+    soon("its worker", lambda: [one.cmdline()[-1] for one in find()] == [WITH_CHILD, SLEEP])
+    return find()
 
 
 def family(child: Child) -> list[int]:
