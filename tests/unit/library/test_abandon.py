@@ -38,6 +38,14 @@ from tests.unit.library.ledger_driver import (
 from tests.unit.library.names import ACCEPTED, GLOBAL_COUNTS, KAFKA_SINKS, USER_COUNTS
 
 
+@pytest.fixture
+def clicks() -> Clicks:
+    """Those whose epoch 4 a driver has declared, and shown nothing of."""
+    made = Clicks()
+    made.until("first", "decided 0", 4)
+    return made
+
+
 @pytest.mark.parametrize("epochs", [0, 1, 6, 20])
 def test_what_an_abandoned_epoch_would_have_read_and_closed_the_next_one_does(epochs: int) -> None:
     """Whatever the watermark is at: windows close once, ids are known, and the chain has no gap."""
@@ -128,10 +136,8 @@ def test_a_visible_file_is_refused_as_well() -> None:
 
 
 @pytest.mark.parametrize("after", range(len(KAFKA_SINKS) * SHARDS))
-def test_an_interrupted_one_goes_on_when_it_is_run_again(after: int) -> None:
+def test_an_interrupted_one_goes_on_when_it_is_run_again(after: int, clicks: Clicks) -> None:
     """Wherever it ended: what it published before is empty, and so is what it publishes now."""
-    clicks = Clicks()
-    clicks.until("first", "decided 0", 4)
     clicks.interrupt(lambda: clicks.abandonment().carry_out(clicks.declared), after)
     assert clicks.declared.is_abandoned, "whoever starts now can publish nothing else"
     clicks.abandonment().refuse_what_is_visible(clicks.declared)
@@ -155,10 +161,8 @@ def test_a_driver_that_slept_publishes_nothing_of_it_afterwards() -> None:
     clicks.assert_exact(8)
 
 
-def test_a_driver_that_publishes_meanwhile_is_told_and_nothing_is_shown_twice() -> None:
+def test_a_driver_that_publishes_meanwhile_is_told_and_nothing_is_shown_twice(clicks: Clicks) -> None:
     """Drivers have to be stopped: what one published after the last look cannot be taken back."""
-    clicks = Clicks()
-    clicks.until("first", "decided 0", 4)
     shard = clicks.shards[ACCEPTED, 1]
 
     def publish_rows(to: MemoryShard) -> None:
@@ -171,10 +175,7 @@ def test_a_driver_that_publishes_meanwhile_is_told_and_nothing_is_shown_twice() 
     assert clicks.declared.is_abandoned
 
 
-def test_a_driver_that_only_opened_a_producer_meanwhile_keeps_nobody() -> None:
-    clicks = Clicks()
-    clicks.until("first", "decided 0", 4)
-
+def test_a_driver_that_only_opened_a_producer_meanwhile_keeps_nobody(clicks: Clicks) -> None:
     def open_only(to: MemoryShard) -> None:
         to.owner = "first"
 
@@ -183,9 +184,7 @@ def test_a_driver_that_only_opened_a_producer_meanwhile_keeps_nobody() -> None:
     assert clicks.head.tail[-1].is_abandoned
 
 
-def test_producers_that_are_always_replaced_are_told() -> None:
-    clicks = Clicks()
-    clicks.until("first", "decided 0", 4)
+def test_producers_that_are_always_replaced_are_told(clicks: Clicks) -> None:
     shard = clicks.shards[ACCEPTED, 1]
 
     def publish_nothing(epoch: int, generation: int) -> Published:
@@ -196,10 +195,7 @@ def test_producers_that_are_always_replaced_are_told() -> None:
         clicks.abandonment().carry_out(clicks.declared)
 
 
-def test_a_driver_that_starts_meanwhile_is_told() -> None:
-    clicks = Clicks()
-    clicks.until("first", "decided 0", 4)
-
+def test_a_driver_that_starts_meanwhile_is_told(clicks: Clicks) -> None:
     def start(to: MemoryShard) -> None:
         clicks.start("second")
         to.owner = "second"

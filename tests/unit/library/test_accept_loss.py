@@ -111,13 +111,9 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, clicks: Clicks, first: int, *, ye
     monkeypatch.setattr(accept_loss, "KafkaSource", lambda _: SimpleNamespace(first_offsets=lambda: {"0": first}))
     monkeypatch.setattr(accept_loss, "Preflight", Surroundings)
     monkeypatch.setattr(accept_loss, "refuse_missing_sinks", lambda *_: None)
-    for name, given in (
-        ("shards", made.shards),
-        ("files", made.files),
-        ("kinds", made.kinds),
-        ("count_shards", made.sinks),
-    ):
-        monkeypatch.setattr(accept_loss, name, lambda *_, given=given: given)
+    given = {"shards": made.shards, "files": made.files, "kinds": made.kinds, "count_shards": made.sinks}
+    for name, value in given.items():
+        monkeypatch.setattr(accept_loss, name, lambda *_, value=value: value)
     job: Any = SimpleNamespace(
         settings=pipeline_settings(pipeline="clicks", topic=TOPIC), pipeline=SimpleNamespace(stateful=None)
     )

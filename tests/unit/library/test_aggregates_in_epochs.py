@@ -229,14 +229,10 @@ def _json(row: dict[str, Any]) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    # JSON within JSON may have other blanks.
-    return (
-        orjson.loads(value)
-        if name == "some" and isinstance(value, str)
-        else value + 0.0
-        if isinstance(value, float)
-        else value
-    )
+    if name == "some" and isinstance(value, str):
+        # JSON within JSON may have other blanks.
+        return orjson.loads(value)
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def test_results_are_those_of_the_judge() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.head import decode
-from effectively_once.ledger.objects import Answer, Get, Put, Request
+from effectively_once.ledger.objects import Get, Put, Request
 from effectively_once.operate.backup.backup import Backup
 from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.operate.backup.location import BackupLocation
@@ -269,34 +269,24 @@ def test_what_tables_refused_of_the_declared_epoch_is_copied_where_one_is_tried(
     pinned = head.declared.model_copy(update={"tried": tried})
     store.objects[LAYOUT.head] = head.model_copy(update={"declared": pinned}).encode()
     name = LAYOUT.step_record(refusals.STEP, 5, 1)
-    asked: list[Request] = []
-
-    class Asked(ListedStore):
-        def answer(self, request: Request) -> Answer:
-            asked.append(request)
-            return store.answer(request)
-
     store.objects[name] = b"refused"
     place = BackupLocation(ListedStore(), "memory")
-    Backup(Asked(), LAYOUT, place, []).take()
-    assert (name in restored(place).objects) == (Get(name) in asked) == bool(tried)
+    Backup(store, LAYOUT, place, []).take()
+    assert (name in restored(place).objects) == (Get(name) in store.requests) == bool(tried)
 
 
 def test_an_epoch_that_ends_while_its_records_are_copied_is_not_left_without_them() -> None:
     """Its records are gone by then: the backup goes on with the head of now."""
-    store = stored(5)
-    driver = LedgerDriver.started(store, LAYOUT, "second")
+    source = stored(5)
+    driver = LedgerDriver.started(source, LAYOUT, "second")
     steps = driver.steps()
     assert next(steps) == "declared"
 
-    class Meanwhile(ListedStore):
-        def answer(self, request: Request) -> Answer:
-            if isinstance(request, Get) and request.key == LAYOUT.step_record("look_up", 5, 1):
-                while driver.held.head.last_recorded < 5:
-                    next(steps)
-            return store.answer(request)
+    def finish(request: Request) -> None:
+        while request == Get(LAYOUT.step_record("look_up", 5, 1)) and driver.held.head.last_recorded < 5:
+            next(steps)
 
-    source = Meanwhile()
+    source.before = finish
     place = BackupLocation(ListedStore(), "memory")
     Backup(source, LAYOUT, place, [], steps=["look_up"]).take()
     assert head_of(restored(place)).last_recorded == 5

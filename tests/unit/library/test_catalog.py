@@ -104,14 +104,6 @@ def test_what_is_closed_when_it_is_folded_takes_no_memory(bucket_ms: int) -> Non
     assert len(known) == 100
 
 
-def test_a_worker_that_folded_from_an_older_floor_decides_the_same() -> None:
-    """What it kept of closed windows lies in a bucket that is still open, and must not be seen."""
-    kept, anew = _folded([("a", 10)], [("b", 450)]), _folded([("b", 450)])
-    for known in (kept, anew):
-        known.expire(450)
-    assert _new(kept, "a", "b") == _new(anew, "a", "b") == [True, False]
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(2)])
 def test_an_id_is_its_bytes_whatever_the_type_of_its_column(kind: pa.DataType) -> None:
     known = _folded([("aa", 1)])

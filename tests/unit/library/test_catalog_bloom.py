@@ -26,7 +26,7 @@ def _random(count: int, seed: int) -> U64:
 def test_what_was_taken_in_is_never_denied(first: U64, then: U64, capacity: int) -> None:
     asked = Filter(capacity)
     asked.add(first)
-    asked.add(then)
+    asked.add(then)  # beyond its capacity it says maybe more often
     for prefixes in (first, then):
         assert len(asked.maybe(Probe.of(prefixes))) == len(prefixes)
 
@@ -46,12 +46,6 @@ def test_a_full_filter_is_wrong_less_often_than_0_1_percent_over_18_buckets(ids:
     wrong = len(full.maybe(Probe.of(_random(1_000_000, seed=2)))) / 1_000_000
     assert 18 * wrong < 0.001
     assert 4 * ids <= full.bytes_ <= 4 * ids + 64
-
-
-def test_a_filter_beyond_its_capacity_is_wrong_more_often_and_still_denies_nothing() -> None:
-    small, prefixes = Filter(100), _random(100_000, seed=3)
-    small.add(prefixes)
-    assert len(small.maybe(Probe.of(prefixes))) == 100_000
 
 
 def test_a_prefix_sets_five_bits_in_each_of_two_words_out_of_thousands_that_are_the_same_in_every_process() -> None:

@@ -40,59 +40,41 @@ def test_each_id_of_a_prefix_is_found_once_however_often_one_asks() -> None:
     assert bucket.find(np.array([], np.uint64)) == []
 
 
-def test_runs_are_merged_after_so_many_deltas_that_brought_nothing_and_not_before() -> None:
-    bucket = bucket_of(20, 2)
-    for _ in range(QUIET_DELTAS - 1):
+def rest(bucket: Bucket, deltas: int) -> list[int]:
+    """Let so many deltas bring nothing; return the sizes of the runs that are left."""
+    for _ in range(deltas):
         bucket.rest()
-    assert len([*bucket._runs]) == 2
-    bucket.rest()
-    assert len([*bucket._runs]) == 1
-    # It counts from the beginning again; the factor of a bucket at rest is the larger one.
+    return [len(run) for run in bucket._runs]
+
+
+def test_runs_are_merged_after_so_many_deltas_that_brought_nothing_and_not_before() -> None:
+    """It counts from the beginning again after a merge; the factor of a bucket at rest is the larger one."""
+    bucket = bucket_of(20, 2)
+    assert rest(bucket, QUIET_DELTAS - 1) == [20, 2]
+    assert rest(bucket, 1) == [22]
     bucket.add(folded(*range(100, 105)))
     bucket.settle()
-    assert len([*bucket._runs]) == 2
-    for _ in range(QUIET_DELTAS - 1):
-        bucket.rest()
-    assert len([*bucket._runs]) == 2
-    bucket.rest()
-    assert len([*bucket._runs]) == 1
+    assert rest(bucket, QUIET_DELTAS - 1) == [22, 5]
+    assert rest(bucket, 1) == [27]
 
 
-def test_deltas_are_counted_anew_after_a_merge() -> None:
+def test_deltas_that_bring_next_to_nothing_are_counted_as_well() -> None:
     bucket = bucket_of(38, 2)
-    for _ in range(QUIET_DELTAS):
-        bucket.rest()
-    assert [len(run) for run in bucket._runs] == [40]
-    # Two that bring next to nothing are counted as well.
+    assert rest(bucket, QUIET_DELTAS) == [40]
     for prefix in (100, 101):
         bucket.add(folded(prefix))
     bucket.settle()
-    for _ in range(QUIET_DELTAS - 3):
-        bucket.rest()
-    assert [len(run) for run in bucket._runs] == [40, 2]
-    bucket.rest()
-    assert [len(run) for run in bucket._runs] == [42]
+    assert rest(bucket, QUIET_DELTAS - 3) == [40, 2]
+    assert rest(bucket, 1) == [42]
 
 
 def test_a_delta_is_next_to_nothing_below_a_share_of_the_bucket() -> None:
     """One of that share begins the count anew."""
     for brought, runs in ((1, 1), (2, 2)):
         bucket = bucket_of(2 * QUIET_FACTOR - 10, 10)
-        for _ in range(QUIET_DELTAS - 1):
-            bucket.rest()
+        rest(bucket, QUIET_DELTAS - 1)
         bucket.add(folded(*range(1000, 1000 + brought)))
         assert len([*bucket._runs]) == runs
-
-
-def test_ids_of_closed_windows_go_once_and_are_not_found() -> None:
-    bucket = Bucket()
-    hashes = np.arange(4, dtype=np.uint64) << np.uint64(SHIFT)
-    bucket.add(Folded(hashes, pa.array([b"a", b"b", b"c", b"d"], pa.binary()), np.array([0, 1, 1, 2], np.uint8)))
-    bucket.settle()
-    assert (len(bucket), bucket.close(1), len(bucket)) == (4, 1, 3)
-    assert (bucket.close(1), bucket.close(0), bucket.close(2), len(bucket)) == (0, 0, 2, 1)
-    (found,) = bucket.find(np.arange(4, dtype=np.uint64))
-    assert found.to_pylist() == [b"d"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Dead letters: what a message of the topic is, which are meant, and what is told of them."""
+"""Dead letters: what a message of the topic is, which are meant, what is told of them, and the words of a metric."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effectively_once.epoch.letter_reasons import MOST, OTHER, count_messages, count_records, limit
 from effectively_once.epoch.messages import dead_letters
 from effectively_once.errors import SettingsError
 from effectively_once.sinks.dead_letters import (
@@ -154,3 +155,28 @@ def test_the_first_that_are_meant_are_shown_and_no_more_is_read() -> None:
     lines = list(show_letters(found, Selection(epochs=(2, None)), limit=2))
     assert [json.loads(line)["source"] for line in lines] == [["clicks", 0, 2], ["clicks", 0, 3]]
     assert len(list(found)) == 5
+
+
+def test_reasons_are_counted_by_their_first_word() -> None:
+    reasons = ["late", "bad_time", "late", "refused_by_table orders: once", "refused_by_table orders: not null b", "“”"]
+    assert count_records(pa.chunked_array([reasons[:2], reasons[2:]])) == {
+        "late": 2,
+        "bad_time": 1,
+        "refused_by_table": 2,
+        OTHER: 1,
+    }
+    assert count_records(pa.chunked_array([], pa.string())) == {}
+    assert count_messages([(None, b'{"reason": "sum_too_large"}')] * 2) == {"sum_too_large": 2}
+
+
+def test_texts_of_an_author_do_not_become_a_series_each() -> None:
+    """As a reason that begins with the record's number. What is frequent keeps its word."""
+    reasons = [*(f"n{number}: wrong" for number in range(1000)), *["late"] * 5]
+    counted = count_records(pa.chunked_array([reasons]))
+    assert (len(counted), counted["late"], sum(counted.values())) == (MOST + 1, 5, 1005)
+
+
+def test_words_that_are_known_stay_and_new_ones_have_what_room_is_left() -> None:
+    assert limit({"a": 1, "b": 9, "c": 5}, {"a", OTHER}, 2) == {"a": 1, "b": 9, OTHER: 5}
+    assert limit({"b": 9}, {"a", "c"}, 2) == {OTHER: 9}
+    assert limit({OTHER: 2, "a": 1}, (), 1) == {OTHER: 2, "a": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from contextlib import suppress
 
 import pyarrow as pa
@@ -69,15 +70,6 @@ def test_a_small_delta_travels_in_the_record_and_costs_no_request(names: tuple[s
     assert kept.bytes == len(kept.inline or "")
     assert log.read(Named(3, kept)).equals(ids(*names))
     assert store.requests == []
-
-
-def test_a_large_delta_is_an_object_of_its_own() -> None:
-    store = MemoryStore()
-    rows = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, inline_bytes=512).write(
-        3, ids(*map(str, range(100)))
-    )
-    assert rows.inline is None
-    assert list(store.objects) == [KEY]
 
 
 def test_an_empty_delta_is_not_written() -> None:
@@ -153,13 +145,23 @@ def test_a_delta_that_is_missing_is_named() -> None:
         log_of(store).read(Named(3, rows))
 
 
-def test_a_whole_delta_that_is_not_the_one_recorded_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        (encode(AB) * 2, "the stream does not come to its end: 2 rows in "),
+        (encode(ids("a", "c")), f"its rows are not those the chain names ({KEY})"),
+        (encode(ids("a")), f"its rows are not those the chain names ({KEY})"),
+        (encode(AB.drop("id")), 'Field "id" does not exist'),
+    ],
+    ids=["twice", "another row", "a row less", "no column of ids"],
+)
+def test_a_whole_delta_that_is_not_the_one_recorded_is_refused(body: bytes, how: str) -> None:
     store = MemoryStore()
-    rows = log_of(store).write(3, ids("a", "b"))
-    for body in (encode(ids("a", "c")), encode(ids("a")), encode(ids("a", "b").select(["event_time_ms"]))):
-        store.objects[KEY] = body
-        with pytest.raises(ChainError, match=f"a delta is corrupt: .*{KEY}"):
-            log_of(store).read(Named(3, rows))
+    rows = log_of(store).write(3, AB)
+    store.objects[KEY] = body
+    with pytest.raises(ChainError, match=f"^a delta is corrupt: .*{re.escape(how)}") as refused:
+        log_of(store).read(Named(3, rows))
+    assert KEY in str(refused.value)
 
 
 @settings(max_examples=examples(300))

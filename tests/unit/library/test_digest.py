@@ -190,12 +190,6 @@ def test_digests_are_equal_exactly_when_the_multisets_are(left: list[bytes], rig
     assert (digest.of_rows(left) == digest.of_rows(right)) == (Counter(left) == Counter(right))
 
 
-@given(ROWS)
-def test_order_does_not_matter_and_a_second_copy_does(rows: list[bytes]) -> None:
-    assert digest.of_rows(rows[::-1]) == digest.of_rows(rows)
-    assert digest.of_rows([*rows, b"x", b"x"]) != digest.of_rows(rows)
-
-
 @FORMS
 @given(left=ROWS, right=ROWS)
 def test_digests_of_shards_add_up_to_that_of_all_rows(like: str, left: list[bytes], right: list[bytes]) -> None:

@@ -26,10 +26,8 @@ from kafka.protocol.producer.transaction import (
 )
 
 from effectively_once.errors import SinkError, UnreachableError
-from effectively_once.sinks import kafka as kafka_sink
 from effectively_once.sinks import markers, shard_admin
 from effectively_once.sinks.ending import Hanging
-from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress
 
 SHARD = ShardAddress("b:1", "p", "s", 3, transaction_timeout_s=7)
@@ -267,15 +265,3 @@ def test_patience_ends(broker: Broker) -> None:
     broker.refuses = {"begin": [ConcurrentTransactionsError.errno] * 10_000}
     with pytest.raises(UnreachableError, match="ConcurrentTransactionsError"):
         markers.write(SHARD, BOTH, commit=True)
-
-
-def test_a_sink_opens_another_producer_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that it opened before is fenced."""
-    opened: list[ShardAddress] = []
-    monkeypatch.setattr(kafka_sink, "_open", opened.append)
-    ended = [False, True, True]
-    monkeypatch.setattr(kafka_sink, "end_hanging", lambda *_: ended.pop(0))
-    sink = ShardSink(SHARD)
-    assert [sink._end_hanging(kept=False), len(opened)] == [False, 0]
-    assert [sink._end_hanging(kept=False), len(opened)] == [True, 1]
-    assert [sink._end_hanging(kept=True), len(opened)] == [True, 1], "publish() opens one itself"

@@ -107,15 +107,6 @@ def test_a_worker_reads_only_the_deltas_it_does_not_have() -> None:
         asked = len(past.store.requests)
 
 
-def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> None:
-    past, cache = _ten_epochs(), FoldCache()
-    assert _new(past.before(9, cache), "id-6") == [False]
-    # What is kept ends with the very epoch that is repeated.
-    assert _new(past.before(8, cache), "id-7", "id-8") == [False, True]
-    assert _new(past.before(3, cache), "id-2", "id-3", "id-6") == [False, True, True]
-    assert _new(past.before(9, cache), "id-6") == [False]
-
-
 VALUES = accumulators({"count": Count()}, pa.schema([]))
 
 

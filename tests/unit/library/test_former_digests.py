@@ -12,11 +12,12 @@ from effectively_once.errors import ChainError, PipelineError, SinkError
 from effectively_once.ledger import checksum, digest, former_digest
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.delta import Delta, Span
+from effectively_once.ledger.hashes import U64, of_ids
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.retention import compaction
 from effectively_once.pipeline.columns import COORDINATES
-from effectively_once.sinks import kafka, reader
+from effectively_once.sinks import reader
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Mark, Published
@@ -24,8 +25,9 @@ from effectively_once.state import catalog, merge
 from effectively_once.state.deltas import Named, ShardDeltas
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
+from tests.unit.library.kafka_shard_stub import ADDRESS, Producer
 from tests.unit.library.test_deltas import ids
-from tests.unit.library.test_kafka_commit import ADDRESS, ROWS, Producer
+from tests.unit.library.test_kafka_commit import ROWS
 
 LAYOUT = Layout("clicks")
 
@@ -74,12 +76,8 @@ def test_deltas_of_one_form_are_merged_and_of_two_forms_are_not() -> None:
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A broker whose shard shows epoch 0, published by an older version."""
-    made = Producer()
     mark = Mark(0, 1, len(ROWS), former_digest.of_rows([value for _, value in ROWS]))
-    monkeypatch.setattr(kafka, "_open", lambda _: made)
-    monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
-    monkeypatch.setattr(kafka, "read_mark", lambda *_: mark)
-    return made
+    return Producer.installed(monkeypatch, mark)
 
 
 def test_a_repeat_of_what_an_older_version_published_is_known_by_its_mark(shown: Producer) -> None:
@@ -149,3 +147,32 @@ def test_what_a_repair_pinned_is_read_by_its_own_form() -> None:
     assert as_shown.read(store, before).equals(as_shown.read(store, pinned))
     with pytest.raises(ChainError, match="not those that were pinned"):
         as_shown.read(store, AsShown(rows=1, digest="1" * 32, key="shown"))
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[pa.DataType]:
+    """Types of the arrays whose values are hashed."""
+    types: list[pa.DataType] = []
+
+    def note(values: pa.Array) -> U64:
+        types.append(values.type)
+        return of_ids(values)
+
+    monkeypatch.setattr(former_digest, "of_ids", note)
+    return types
+
+
+def test_messages_of_a_shard_are_hashed_as_one_array_however_long_they_are(hashed: list[pa.DataType]) -> None:
+    """Arrow would make several of bytes that it is told no type of, and they have no offsets together."""
+    former_digest.of_rows([b"one", b"two"])
+    assert hashed == [pa.large_binary()]
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [(pa.large_string(), pa.string()), (pa.large_binary(), pa.binary())])
+def test_a_column_that_was_made_wide_stays_so_and_has_the_digest_of_a_narrow_one(
+    wide: pa.DataType, narrow: pa.DataType, hashed: list[pa.DataType]
+) -> None:
+    values = [b"a", None, b"", b"long enough"]
+    digests = {former_digest.of_rows_in(pa.table({"v": pa.array(values, kind)})) for kind in (wide, narrow)}
+    assert hashed[0] == pa.large_binary()
+    assert len(digests) == 1

@@ -20,7 +20,6 @@ from tests.unit.library.http_store import Handler, serving
 BUCKET = "lake"
 OWN = Right(bucket=BUCKET, folder="orders/")
 LOGS = Right(bucket=BUCKET, folder="spark-events/orders/")
-OTHER = Right(bucket=BUCKET, folder="orders_2/")
 
 
 def allows(policy: dict[str, Any], action: str, resource: str, prefixes: Iterable[str] = ()) -> bool:

@@ -109,15 +109,10 @@ def test_the_declaration_gives_defaults_and_settings_have_the_last_word(modules:
     assert (job.settings.window_ms, job.settings.lateness_ms, job.settings.semantics) == (7, 8, "at_least_once")
     job = job_of(file(modules, job="job_good", window_ms=9, semantics="exactly_once"))
     assert (job.settings.window_ms, job.settings.lateness_ms, job.settings.semantics) == (9, 8, "exactly_once")
+    job = job_of(file(modules, job="job_good", window_ms=60_000, lateness_ms=120_000))
+    assert (job.settings.window_ms, job.settings.lateness_ms) == (60_000, 120_000), "written down, it is meant"
     plain = job_of(file(modules, job="job_good:other")).settings
     assert (plain.window_ms, plain.lateness_ms, plain.semantics) == (60_000, 120_000, "exactly_once")
-
-
-def test_a_setting_that_equals_the_librarys_default_still_overrides_the_declaration(modules: Path) -> None:
-    """It was written down, so it is meant."""
-    (modules / "job_good.py").write_text(GOOD)
-    job = job_of(file(modules, job="job_good", window_ms=60_000, lateness_ms=120_000))
-    assert (job.settings.window_ms, job.settings.lateness_ms) == (60_000, 120_000)
 
 
 def test_a_wrong_setting_is_refused_as_such_whatever_the_declaration_says(modules: Path) -> None:

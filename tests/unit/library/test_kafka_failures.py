@@ -2,124 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from itertools import repeat
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 from confluent_kafka import Producer as KafkaProducer
 
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
 from effectively_once.ledger import digest
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import ShardSink
-from effectively_once.sinks.kafka_shard import Row, ShardAddress
+from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.plain import PlainSink
 from effectively_once.sinks.publish import FencedError, Mark, Published
+from tests.unit.library.kafka_shard_stub import ADDRESS, Producer, kafka_error
 
-ADDRESS = ShardAddress("broker:1", "counts", "accepted", 2)
 ROWS: list[Row] = [(b"k", b"one"), (None, b"two"), (b"l", b"three")]
+BEFORE = Mark(6, 1, 0, digest.EMPTY)
 FENCED = [KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED]
 MISSING = [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC]
 
 
-def kafka_error(code: int) -> KafkaException:
-    return KafkaException(KafkaError(code))
-
-
-@dataclass
-class Broker:
-    """A shard at a broker, and what goes wrong there: at the commits that come next, at the beginning after them."""
-
-    commits: list[Exception | None] = field(default_factory=list)
-    applied: bool = False
-    """Whether a commit that fails takes place nevertheless."""
-    ends: bool = False
-    """Whether one that fails leaves the producer without a transaction."""
-    begins_again: Exception | None = None
-    undelivered: tuple[int, str | None] | None = None
-    silent: bool = False
-    mark: Mark | None = None
-    opened: int = 0
-    said: list[str] = field(default_factory=list)
-
-    def open(self, _: ShardAddress) -> Producer:
-        self.opened += 1
-        return Producer(self)
-
-    def read(self, address: ShardAddress, timeout_s: float) -> Mark | None:
-        assert address == ADDRESS
-        assert timeout_s > 0
-        return self.mark
-
-    def sink(self) -> ShardSink:
-        return ShardSink(ADDRESS, self.said.append)
-
-
-class Producer:
-    """One of its producers. It cannot abort: nobody ever should."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker, self.begun, self.sent = broker, False, 0
-
-    def begin_transaction(self) -> None:
-        if self.begun:
-            raise self.broker.begins_again or kafka_error(KafkaError._STATE)
-        self.begun = True
-
-    def produce(
-        self, topic: str, value: bytes, key: bytes | None, *, partition: int, on_delivery: Callable[..., None]
-    ) -> None:
-        assert partition == ADDRESS.shard
-        self.sent += 1
-        if self.broker.undelivered is not None and value == b"two":
-            code, named = self.broker.undelivered
-            on_delivery(KafkaError(code), SimpleNamespace(topic=lambda: named))
-        else:
-            on_delivery(None, SimpleNamespace(topic=lambda: topic))
-
-    def flush(self, timeout_s: float) -> int:
-        assert timeout_s > 0
-        return len(self)
-
-    def __len__(self) -> int:
-        return self.sent if self.broker.silent else 0
-
-    def commit_transaction(self, timeout_s: float) -> None:
-        assert timeout_s > 0
-        wrong = self.broker.commits.pop(0) if self.broker.commits else None
-        if wrong is None or self.broker.applied:
-            self.broker.mark = Mark(7, 1, len(ROWS), digest.of_rows([value for _, value in ROWS]))
-        self.begun = wrong is not None and not self.broker.ends
-        if wrong is not None:
-            raise wrong
-
-
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+def broker(monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A shard whose last epoch is 6."""
-    made = Broker(mark=Mark(6, 1, 0, digest.EMPTY))
-    monkeypatch.setattr(kafka, "_open", made.open)
-    monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
-    monkeypatch.setattr(kafka, "read_mark", made.read)
-    return made
+    return Producer.installed(monkeypatch, BEFORE)
 
 
 @pytest.mark.parametrize("code", FENCED)
 @pytest.mark.parametrize("first", [None, KafkaError._FATAL, SystemError()])
 def test_a_shard_that_another_producer_took_is_not_taken_back(
-    code: int, first: int | SystemError | None, broker: Broker
+    code: int, first: int | SystemError | None, broker: Producer
 ) -> None:
     """Whether the commit names it, or only the call after a failure that says nothing."""
     broker.begins_again = None if first is None else kafka_error(code)
-    broker.commits = [
-        kafka_error(code) if first is None else first if isinstance(first, SystemError) else kafka_error(first)
-    ]
+    fails = code if first is None else first
+    broker.commits = [fails if isinstance(fails, SystemError) else kafka_error(fails)]
     with pytest.raises(FencedError, match="sink accepted shard 2"):
         broker.sink().publish(7, 1, ROWS)
-    assert (broker.opened, broker.said) == (1, ["transaction_open"])
+    assert (broker.asked.count("open"), broker.said) == (1, ["transaction_open"])
     broker.commits, broker.begins_again = [kafka_error(code)], None
     with pytest.raises(FencedError, match="sink accepted shard 2"):
         broker.sink().begin(7, 1)
@@ -129,39 +51,51 @@ def test_a_shard_that_another_producer_took_is_not_taken_back(
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize(("after", "ends"), [(None, False), (KafkaError._TIMED_OUT, False), (None, True)])
 def test_of_a_commit_without_an_answer_a_new_producer_asks_the_mark(
-    applied: bool, failure: Exception, after: int | None, ends: bool, broker: Broker
+    applied: bool, failure: Exception, after: int | None, ends: bool, broker: Producer
 ) -> None:
     broker.commits, broker.applied, broker.ends = [failure], applied, ends
     broker.begins_again = None if after is None else kafka_error(after)
     content, published = broker.sink().publish(7, 1, ROWS)
     assert published is (Published.BEFORE if applied else Published.NOW)
-    assert (content.rows, broker.opened) == (3, 2)
+    assert (content.rows, broker.asked.count("open")) == (3, 2)
     assert broker.said == ["transaction_open"] + ([] if applied else ["transaction_open", "committed"])
 
 
-def test_a_broker_that_takes_no_rows_gets_no_commit(broker: Broker) -> None:
-    broker.silent = True
+def test_a_kept_producer_that_begins_no_transaction_is_replaced_unless_it_was_fenced(broker: Producer) -> None:
+    sink = broker.sink()
+    sink.publish(7, 1, ROWS)
+    broker.open = []
+    assert sink.publish(8, 1, ROWS)[1] is Published.NOW
+    assert broker.asked.count("open") == 2
+    broker.open, broker.begins_again = [], kafka_error(FENCED[0])
+    with pytest.raises(FencedError, match="sink accepted shard 2"):
+        sink.publish(9, 1, ROWS)
+
+
+@pytest.mark.parametrize("room", [1, 9], ids=["while they are sent", "when they are waited for"])
+def test_a_broker_that_takes_no_rows_gets_no_commit(room: int, broker: Producer) -> None:
+    broker.room, broker.leave = room, repeat(0)
     with pytest.raises(SinkError, match="commits of epoch 7 had an unknown outcome"):
         broker.sink().publish(7, 1, ROWS)
-    assert (broker.mark, broker.said) == (Mark(6, 1, 0, digest.EMPTY), [])
+    assert (broker.mark, broker.said) == (BEFORE, [])
 
 
 @pytest.mark.parametrize("named", ["counts.accepted", "counts.accepted.progress", None])
 @pytest.mark.parametrize("code", [*MISSING, KafkaError.MSG_SIZE_TOO_LARGE])
 def test_what_no_repeat_helps_is_refused_at_once_and_names_the_topic(
-    code: int, named: str | None, broker: Broker
+    code: int, named: str | None, broker: Producer
 ) -> None:
-    broker.undelivered = code, named
+    broker.undelivered = {b"two": (code, named)}
     large = code == KafkaError.MSG_SIZE_TOO_LARGE
     topic = named or ADDRESS.topic
     says = rf"row is larger .*topic {topic}\)" if large else f"topic {topic} does not exist.*broker:1"
     with pytest.raises(RefusedRowsError if large else SinkError, match=says):
         broker.sink().publish(7, 1, ROWS)
-    assert broker.opened == 1
-    assert broker.mark == Mark(6, 1, 0, digest.EMPTY)
+    assert broker.asked.count("open") == 1
+    assert broker.mark == BEFORE
 
 
-def test_a_new_shard_whose_mark_may_not_be_there_is_no_new_shard(broker: Broker) -> None:
+def test_a_new_shard_whose_mark_may_not_be_there_is_no_new_shard(broker: Producer) -> None:
     broker.commits = [kafka_error(KafkaError._TIMED_OUT)]
     with pytest.raises(UnreachableError, match="whether the mark of epoch 9 was committed is not known"):
         broker.sink().begin(9, 1)
@@ -221,36 +155,34 @@ def test_a_producer_that_is_opened_has_heard_of_the_broker_before_it_is_initiali
 
 
 @pytest.fixture
-def plain(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> PlainSink:
-    """A sink without transactions at the same broker."""
-    made: list[dict[str, Any]] = []
+def plain(broker: Producer, monkeypatch: pytest.MonkeyPatch) -> PlainSink:
+    """A sink without transactions at the same broker: what it sends is in none."""
 
     def producer(settings: dict[str, Any]) -> KafkaProducer:
-        made.append(settings)
-        return cast("KafkaProducer", broker.open(ADDRESS))
+        assert "transactional.id" not in settings
+        assert (settings["bootstrap.servers"], settings["enable.idempotence"]) == ("broker:1", True)
+        broker.open = []
+        return cast("KafkaProducer", broker)
 
     monkeypatch.setattr("effectively_once.sinks.plain.Producer", producer)
-    sink = PlainSink(ADDRESS)
-    assert "transactional.id" not in made[0]
-    assert (made[0]["bootstrap.servers"], made[0]["enable.idempotence"]) == ("broker:1", True)
-    return sink
+    return PlainSink(ADDRESS)
 
 
-def test_a_plain_sink_sends_its_rows_as_often_as_it_is_asked(plain: PlainSink) -> None:
-    for sent in (3, 6):
+def test_a_plain_sink_sends_its_rows_as_often_as_it_is_asked(plain: PlainSink, broker: Producer) -> None:
+    for times in (1, 2):
         content, published = plain.publish(7, 1, ROWS)
         assert (content, published) == (kafka.describe(ROWS), Published.NOW)
-        assert cast("Any", plain._producer).sent == sent
+        assert broker.open == [(ADDRESS.topic, ADDRESS.shard, key, value) for key, value in ROWS * times]
 
 
-def test_a_plain_sink_says_that_rows_may_be_missing(plain: PlainSink, broker: Broker) -> None:
-    broker.undelivered = MISSING[0], ADDRESS.topic
+def test_a_plain_sink_says_that_rows_may_be_missing(plain: PlainSink, broker: Producer) -> None:
+    broker.undelivered = {b"two": (MISSING[0], ADDRESS.topic)}
     with pytest.raises(SinkError, match=r"topic counts\.accepted does not exist"):
         plain.publish(7, 1, ROWS)
-    broker.undelivered = KafkaError._MSG_TIMED_OUT, ADDRESS.topic
+    broker.undelivered = {b"two": (KafkaError._MSG_TIMED_OUT, ADDRESS.topic)}
     with pytest.raises(UnreachableError, match="broker does not answer"):
         plain.publish(7, 1, ROWS)
-    broker.undelivered, broker.silent = None, True
+    broker.undelivered, broker.leave = {}, repeat(0)
     with pytest.raises(UnreachableError, match="broker stopped taking rows"):
         plain.publish(7, 1, ROWS)
 

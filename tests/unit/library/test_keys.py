@@ -1,4 +1,4 @@
-"""Keys of windows as text: each has one of its own, and comes back as it was."""
+"""Keys of windows as text, each of which comes back as it was; and which shard keys and ids belong to."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed, long_texts
 from effectively_once.epoch import between
-from effectively_once.state import keys
+from effectively_once.state import homes, keys
 from tests.depth import examples
+from tests.harness.checkers.xxhash64 import shard_of
 from tests.unit.library.column_values import KINDS
 
 ODD = st.text(st.sampled_from(["~", "|", "0", "1", "a", "é", "\0"]), max_size=5)
@@ -66,3 +67,25 @@ def test_the_table_of_results_has_the_columns_of_the_key_and_their_types() -> No
     }
     assert between.ddl(made).startswith("kind string, shard int, of string, key string, window_start_ms")
     assert made.required == ("id", "event_time_ms", "user", "day", "flag", "n", "at", "shop")
+
+
+TEXTS = ["", "a", "ann|2", "é", "x" * 33, *map(str, range(200))]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7, 256])
+def test_ids_have_the_shards_that_spark_gives_them(shards: int) -> None:
+    """`shard_of` of the harness is held to Spark's answers by a test of its own."""
+    for text in TEXTS:
+        assert homes.shard_of(text.encode(), shards) == shard_of(text, shards)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_each_row_of_a_delta_is_taken_by_one_shard(kind: pa.DataType, shards: int) -> None:
+    """By its first column: an id or a key."""
+    delta = pa.table({"id": pa.array(TEXTS).cast(kind), "event_time_ms": range(len(TEXTS))})
+    for shard in range(shards):
+        taken = homes.keep(delta, shard, shards)
+        assert taken.schema == delta.schema
+        due = [at for at, text in enumerate(TEXTS) if shard_of(text, shards) == shard]
+        assert taken["event_time_ms"].to_pylist() == due

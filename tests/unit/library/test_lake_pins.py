@@ -29,8 +29,7 @@ from tests.unit.library.test_backup import collecting
 def lake() -> Lake:
     """Five epochs of a row each."""
     made = Lake()
-    for epoch in range(5):
-        made.publish(epoch, rows(f"e{epoch}"))
+    made.publish_epochs(range(5))
     return made
 
 
@@ -52,8 +51,7 @@ def head(last_recorded: int) -> Any:
 
 def test_a_table_that_is_set_back_goes_on_from_there_and_shows_each_row_once(lake: Lake) -> None:
     assert lake_pins.pin(lake.sink(), 3, "tuesday")
-    for epoch in range(5, 8):
-        lake.publish(epoch, rows(f"e{epoch}"))
+    lake.publish_epochs(range(5, 8))
     # What a chain of the backup would come to otherwise: its start is refused, as its next epoch would be skipped.
     with pytest.raises(SinkError, match="progress mark 7 lies outside the chain's 3 to 4"):
         refuse_outside(lake.sink().read_mark(), 3, 4, "sink accepted")
@@ -67,11 +65,9 @@ def test_a_table_that_is_set_back_goes_on_from_there_and_shows_each_row_once(lak
 
 
 def test_what_is_pinned_outlives_expiry_and_what_is_not_does_not(lake: Lake) -> None:
-    with lake.table.transaction() as change:
-        change.set_properties({KEEP: "2"})
+    lake.set_properties({KEEP: "2"})
     lake_pins.pin(lake.sink(), 1, "kept")
-    for epoch in range(5, 9):
-        lake.publish(epoch, rows(f"e{epoch}"))
+    lake.publish_epochs(range(5, 9))
     assert lake.summaries()[0]["effectively-once.epoch"] == "1"
     assert not lake_pins.pin(lake.sink(), 3, "too late")
     assert lake_pins.unpin(lake.sink(), "kept")

@@ -27,10 +27,9 @@ def grown(store: MemoryStore, held: Held, *records: EpochRecord, floor: int = 0)
     return held
 
 
-def merging(epoch: int, *spans: tuple[int, int]) -> EpochRecord:
+def merging(epoch: int, first: int, last: int) -> EpochRecord:
     """Return the record of an epoch in which deltas of `ids`, shard 0, were merged."""
-    (span,) = spans
-    rows = Span(first=span[0], last=span[1], rows=30, digest="0" * 32)
+    rows = Span(first=first, last=last, rows=30, digest="0" * 32)
     return record_of(declaration(epoch)).model_copy(update={"merged": {"ids": {"0": rows}}})
 
 
@@ -80,7 +79,7 @@ def test_merged_deltas_are_over_when_the_epoch_that_merged_them_is_recorded() ->
     held = grown(store, taken(store), plain(0), plain(1), plain(2))
     held = run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
     assert [view(store).judge(delta(epoch)) for epoch in (0, 1)] == [None, None]
-    run(chain.record(LAYOUT, held, merging(3, (0, 1))), store)
+    run(chain.record(LAYOUT, held, merging(3, 0, 1)), store)
     assert [view(store).judge(delta(epoch)) for epoch in range(4)] == [OVER, OVER, None, None]
     assert view(store).judge(span(0, 1)) is None
 
@@ -94,9 +93,9 @@ def test_a_span_that_no_record_names_may_be_that_of_the_declared_epoch_unless_it
 
 def test_a_span_is_over_when_a_longer_one_stands_for_it() -> None:
     store = MemoryStore()
-    shorter = grown(store, taken(store), plain(0), plain(1), merging(2, (0, 1)), plain(3))
+    shorter = grown(store, taken(store), plain(0), plain(1), merging(2, 0, 1), plain(3))
     assert view(store).judge(span(0, 1)) is None
-    grown(store, shorter, merging(4, (0, 3)))
+    grown(store, shorter, merging(4, 0, 3))
     assert [view(store).judge(name) for name in (span(0, 1), delta(2), delta(3))] == [OVER] * 3
     assert [view(store).judge(name) for name in (span(0, 3), delta(4))] == [None] * 2
 

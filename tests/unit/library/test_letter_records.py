@@ -56,6 +56,10 @@ def key_of(place: Place) -> str:
     return Layout(place.name).letter(EPOCH, SHA256)
 
 
+def whole_in(place: Place) -> Callable[[DeadLetter], DeadLetter]:
+    return lambda letter: letter_records.read(place.store, letter)
+
+
 def test_a_record_that_no_letter_holds_is_an_object_that_its_letter_names(place: Place) -> None:
     small, large = refuse(place, b"{", RECORD)
     assert (small.value, small.cut) == (b"{", None)
@@ -131,11 +135,10 @@ Harm = Callable[[dict[str, bytes], str], None]
 def test_a_record_that_is_not_there_as_it_was_is_refused_with_the_way_out(place: Place, harm: Harm, said: str) -> None:
     letters = refuse(place, RECORD)
     harm(place.store.objects, key_of(place))
-    whole = lambda letter: letter_records.read(place.store, letter)  # noqa: E731
     sender = MemorySender()
     for use in (
-        lambda: Replay(sender, "t", whole=whole).run(letters, ALL),
-        lambda: [*show_letters(letters, ALL, 1, whole)],
+        lambda: Replay(sender, "t", whole=whole_in(place)).run(letters, ALL),
+        lambda: [*show_letters(letters, ALL, 1, whole_in(place))],
     ):
         with pytest.raises(SinkError, match=rf"{said}.*{key_of(place)}.*from a backup"):
             use()
@@ -144,17 +147,16 @@ def test_a_record_that_is_not_there_as_it_was_is_refused_with_the_way_out(place:
 
 def test_a_replay_sends_the_record_as_it_came_or_edited(place: Place) -> None:
     letters = refuse(place, b"{", RECORD)
-    whole = lambda letter: letter_records.read(place.store, letter)  # noqa: E731
     for edit, due in ((None, RECORD), (lambda value: value[:1], RECORD[:1])):
         sender = MemorySender()
-        done = Replay(sender, "t", edit, whole=whole).run(letters, ALL)
+        done = Replay(sender, "t", edit, whole=whole_in(place)).run(letters, ALL)
         assert [one["value"] for one in sender.sent] == [b"{", due]
         assert (done.acknowledged, done.left) == (2, {})
 
 
 def test_a_letter_is_shown_with_its_record_and_the_object_that_holds_it(place: Place) -> None:
     letters = refuse(place, RECORD)
-    (line,) = show_letters(letters, ALL, 10, lambda letter: letter_records.read(place.store, letter))
+    (line,) = show_letters(letters, ALL, 10, whole_in(place))
     told = json.loads(line)
     assert (told["encoding"], told["cut"]["key"]) == ("base64", key_of(place))
     assert of_message(line.encode(), (0, 0)) == replace(letters[0], value=RECORD)
@@ -163,9 +165,8 @@ def test_a_letter_is_shown_with_its_record_and_the_object_that_holds_it(place: P
 def test_what_is_left_out_is_not_read(place: Place) -> None:
     letters = refuse(place, RECORD)
     place.store.objects.clear()
-    whole = lambda letter: letter_records.read(place.store, letter)  # noqa: E731
-    assert Replay(MemorySender(), "t", whole=whole).run(letters, Selection(epochs=(0, EPOCH - 1))).sent == 0
-    assert list(show_letters(letters, Selection(reasons=frozenset({"late"})), 10, whole)) == []
+    assert Replay(MemorySender(), "t", whole=whole_in(place)).run(letters, Selection(epochs=(0, EPOCH - 1))).sent == 0
+    assert list(show_letters(letters, Selection(reasons=frozenset({"late"})), 10, whole_in(place))) == []
 
 
 def test_a_letter_of_a_former_version_has_no_object() -> None:

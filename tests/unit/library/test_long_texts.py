@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from effectively_once import Count, Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, Windowed, long_texts
-from effectively_once.ledger import column_digest, digest, former_digest
+from effectively_once.ledger import column_digest, digest
 from effectively_once.ledger.hashes import of_ids
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, run
@@ -124,20 +124,6 @@ def test_digests_do_not_depend_on_the_offsets_of_an_array(monkeypatch: pytest.Mo
     assert of_ids(pa.array(values, pa.binary())).tolist() == of_ids(pa.array(values, pa.large_binary())).tolist()
     large = pa.array(values, pa.large_binary()).slice(1)
     assert of_ids(large).tolist() == of_ids(pa.array(values[1:], pa.binary())).tolist()
-
-
-def test_messages_are_digested_beyond_what_one_array_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`pa.array` answers with several arrays where 32 bits do not reach; with 64 they always do."""
-    asked: list[pa.DataType] = []
-    made = pa.array
-
-    def array(values: Any, kind: pa.DataType) -> pa.Array:
-        asked.append(kind)
-        return made(values, kind)
-
-    monkeypatch.setattr(pa, "array", array)
-    former_digest.of_rows([b"a", b"b"])
-    assert asked == [pa.large_binary()]
 
 
 @pytest.mark.usefixtures("small")

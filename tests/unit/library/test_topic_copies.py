@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError
 
 from effectively_once.ledger.rows import Rows
 from effectively_once.operate.backup.backup_manifest import BackupError, BackupManifest
@@ -13,9 +14,10 @@ from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import MARK_KEY, ShardSink, describe
 from effectively_once.sinks.kafka_rows import Placed
 from effectively_once.sinks.kafka_shard import Row
+from tests.unit.library.kafka_shard_stub import ADDRESS, Producer
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.orders_world import World
-from tests.unit.library.test_kafka_commit import ADDRESS, Producer, producer
+from tests.unit.library.test_kafka_commit import producer
 
 __all__ = ["producer"]
 EPOCHS: list[list[Row]] = [[(b"a", b"1"), (None, b"2")], [(b"b", b"3")], [(b"c", b"4"), (b"d", b"5")], [(b"e", b"6")]]
@@ -77,7 +79,7 @@ def test_a_filled_shard_has_the_last_epoch_in_a_transaction_of_its_own_and_the_m
 
 
 def test_a_shard_that_could_not_be_filled_has_no_mark(producer: Producer) -> None:
-    producer.refused = EPOCHS[1][0][1]
+    producer.undelivered = {EPOCHS[1][0][1]: (KafkaError._MSG_TIMED_OUT, None)}
     with pytest.raises(Exception, match=r"not acknowledged|does not answer"):
         ShardSink(ADDRESS).fill([row for epoch in EPOCHS for row in epoch], 1, 7, 3)
     assert all(key != MARK_KEY for one in producer.committed for _, _, key, _ in one)
