@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from effectively_once.errors import ChainError, SinkError
+from effectively_once.errors import SinkError
 from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Get, Request, run
@@ -193,12 +193,6 @@ def test_a_column_of_another_type_is_refused_by_name(store: MemoryStore) -> None
     with pytest.raises(SinkError, match=r"columns of epochs differ: .*count.*since"):
         rows_of(store).arrow()
     assert rows_of(store, since=EPOCHS - 1).arrow().to_pylist() == [{"window_start_ms": 7, "count": "seven"}]
-
-
-def test_without_a_head_nothing_is_read(store: MemoryStore) -> None:
-    del store.objects[LAYOUT.head]
-    with pytest.raises(ChainError, match="head is gone"):
-        rows_of(store)
 
 
 def test_files_are_read_when_they_are_asked_for(store: MemoryStore) -> None:
