@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from effectively_once.gateway.buffer import Buffer
@@ -23,6 +24,22 @@ def body(text: str) -> bytes:
 
 def append(buffer: Buffer, *texts: str) -> None:
     buffer.append([body(text) for text in texts])
+
+
+def leave(directory: Path, *batches: Sequence[str]) -> None:
+    """Open a buffer, append to it, and close it in order."""
+    buffer = opened(directory)
+    for texts in batches:
+        append(buffer, *texts)
+    buffer.close()
+
+
+def read_again(directory: Path) -> list[str]:
+    """Open what is there, read all of it, and close it."""
+    buffer = opened(directory)
+    found = [*read(buffer).values()]
+    buffer.close()
+    return found
 
 
 def read(buffer: Buffer) -> dict[int, str]:

@@ -14,7 +14,7 @@ from effectively_once.gateway.errors import BufferDamagedError, BufferFormatErro
 from effectively_once.gateway.frames import MAGIC
 from effectively_once.gateway.record import Record, RecordId
 from effectively_once.gateway.segment import Header
-from tests.unit.gateway.buffers import append, files, opened, read
+from tests.unit.gateway.buffers import append, files, leave, opened, read, read_again
 from tests.unit.gateway.disks import FullDisk, LyingDisk, StubbornDisk
 
 
@@ -25,9 +25,7 @@ def test_what_is_appended_is_read_once_and_again_after_a_new_opening(directory: 
     assert list(read(first).values()) == ["a", "b", "c"]
     assert read(first) == {}
     first.close()
-    again = opened(directory)
-    assert list(read(again).values()) == ["a", "b", "c"]
-    again.close()
+    assert read_again(directory) == ["a", "b", "c"]
 
 
 def test_a_record_keeps_every_field(directory: Path, buffer: Buffer) -> None:
@@ -128,9 +126,7 @@ def test_after_a_failed_fsync_nothing_more_is_written_to_that_file(directory: Pa
     assert list(read(buffer).values()) == ["accepted", "later"]
     assert len(files(directory)) == 2
     buffer.close()
-    again = opened(directory)
-    assert list(read(again).values()) == ["accepted", "later"]
-    again.close()
+    assert read_again(directory) == ["accepted", "later"]
 
 
 def test_a_disk_that_takes_nothing_back_does_not_bring_a_refused_record_to_the_running_sender(directory: Path) -> None:
@@ -226,9 +222,7 @@ def test_a_cut_between_two_records_is_found_as_well(directory: Path, buffer: Buf
 
 
 def test_damage_that_an_opening_has_told_of_is_not_told_again(directory: Path) -> None:
-    first = opened(directory)
-    append(first, "a", "b", "c")
-    first.close()
+    leave(directory, ["a", "b", "c"])
     (file,) = files(directory)
     content = bytearray(file.read_bytes())
     # The value of the second record, before the frame of the third: checksums may hold any byte.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from effectively_once.gateway.record import Record, RecordId
-from tests.unit.gateway.buffers import append, body, files, opened, read
+from tests.unit.gateway.buffers import append, body, files, leave, opened, read, read_again
 
 
 def test_torn_at_every_byte_what_was_accepted_before_is_read_and_the_rest_is_reported(directory: Path) -> None:
@@ -30,15 +30,10 @@ def test_torn_at_every_byte_what_was_accepted_before_is_read_and_the_rest_is_rep
 
 
 def test_records_of_a_new_opening_do_not_stand_behind_a_torn_end(directory: Path) -> None:
-    buffer = opened(directory)
-    append(buffer, "a")
-    append(buffer, "torn")
-    buffer.close()
+    leave(directory, ["a"], ["torn"])
     (path,) = files(directory)
     path.write_bytes(path.read_bytes()[:-1])
-    second = opened(directory)
-    append(second, "b")
-    second.close()
+    leave(directory, ["b"])
     third = opened(directory)
     assert list(read(third).values()) == ["a", "b"]
     third.acknowledge(range(100))
@@ -47,9 +42,7 @@ def test_records_of_a_new_opening_do_not_stand_behind_a_torn_end(directory: Path
 
 
 def test_a_header_that_was_torn_while_it_was_written_holds_nothing_up(directory: Path) -> None:
-    buffer = opened(directory)
-    append(buffer, "a")
-    buffer.close()
+    leave(directory, ["a"])
     (path,) = files(directory)
     whole = path.read_bytes()
     for number, size in enumerate((0, 1, 30), 7):
@@ -63,9 +56,7 @@ def test_a_header_that_was_torn_while_it_was_written_holds_nothing_up(directory:
 
 
 def test_damage_before_the_end_costs_its_own_record_is_no_torn_end_and_the_file_is_kept(directory: Path) -> None:
-    buffer = opened(directory)
-    append(buffer, "a", "b", "c")
-    buffer.close()
+    leave(directory, ["a", "b", "c"])
     (path,) = files(directory)
     data = bytearray(path.read_bytes())
     data[data.index(body("b"))] ^= 1
@@ -82,10 +73,7 @@ def test_damage_before_the_end_costs_its_own_record_is_no_torn_end_and_the_file_
 
 
 def test_a_short_file_that_the_same_opening_wrote_on_behind_is_damage_and_no_torn_end(directory: Path) -> None:
-    buffer = opened(directory)
-    for number in range(20):
-        append(buffer, f"{number:0100d}")
-    buffer.close()
+    leave(directory, *([f"{number:0100d}"] for number in range(20)))
     first, *_ = files(directory)
     first.write_bytes(first.read_bytes()[:-1])
     again = opened(directory)
@@ -95,10 +83,7 @@ def test_a_short_file_that_the_same_opening_wrote_on_behind_is_damage_and_no_tor
 
 
 def test_a_record_that_holds_another_buffers_file_is_not_read_as_its_records_when_it_is_damaged(tmp_path: Path) -> None:
-    other = opened(tmp_path / "other")
-    for _ in range(5):
-        append(other, "of the other buffer")
-    other.close()
+    leave(tmp_path / "other", *[["of the other buffer"]] * 5)
     (held,) = files(tmp_path / "other")
     buffer = opened(tmp_path / "buffer")
     record = Record(RecordId("gate", buffer.incarnation, 0), 1, None, held.read_bytes(), announced=True)
@@ -106,9 +91,7 @@ def test_a_record_that_holds_another_buffers_file_is_not_read_as_its_records_whe
     buffer.close()
     (path,) = files(tmp_path / "buffer")
     path.write_bytes(path.read_bytes()[:-1])
-    again = opened(tmp_path / "buffer")
-    assert read(again) == {}
-    again.close()
+    assert read_again(tmp_path / "buffer") == []
 
 
 @pytest.mark.parametrize("content", [b"", b"12", b"12 99", b"\xff\xfe x", b"3 1 2"])
@@ -136,9 +119,7 @@ def test_a_lost_acknowledged_file_and_lost_segments_never_give_an_ordinal_that_h
     append(again, "c")
     assert list(read(again).values()) == ["c"]
     again.close()
-    again = opened(directory)
-    assert list(read(again).values()) == ["c"]
-    again.close()
+    assert read_again(directory) == ["c"]
 
 
 def test_the_ordinal_of_a_file_that_was_put_aside_is_not_used_again(directory: Path) -> None:

@@ -77,13 +77,7 @@ def test_an_unusable_event_time_is_refused(open_gateway: OpenGateway, time_ms: A
 
 def test_what_cannot_be_sent_is_refused_at_its_put(broker: FakeBroker, open_gateway: OpenGateway) -> None:
     gateway = open_gateway(limits=Limits(record_bytes_max=10))
-    wrong: list[tuple[Any, Any]] = [
-        ("text", None),
-        (None, None),
-        (b"x", 3),
-        (b"x" * 11, None),
-        (b"x" * 5, b"k" * 6),
-    ]
+    wrong: list[tuple[Any, Any]] = [("text", None), (None, None), (b"x", 3), (b"x" * 11, None), (b"x" * 5, b"k" * 6)]
     for value, key in wrong:
         with pytest.raises(RecordError):
             gateway.put(value, key=key)

@@ -1,16 +1,19 @@
-"""A topic that lost what a reader committed: the reader says so, and does not go on behind it as if that were all."""
+"""A reader of a topic reads all of it from where it committed, or says that it would not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from effectively_once.errors import SourceError
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.system_usage.acknowledged import Topic
 from effectively_once_jobs.system_usage.settings import UsageSettings
+from effectively_once_jobs.two_ways import topics
 from effectively_once_jobs.two_ways.settings import WaySettings
 from effectively_once_jobs.two_ways.topics import Input
 from tests.unit.jobs.test_system_usage import SETTINGS
@@ -63,3 +66,37 @@ def test_offsets_that_are_gone_are_an_error(
     monkeypatch.setattr(KafkaSource, "first_offsets", lambda _: {"0": 0})
     with pytest.raises(SourceError, match=r"cannot be read: .*[Oo]ffset out of range"):
         reader(bootstrap)()
+
+
+class Broker:
+    """A consumer of a topic with so many partitions; offset 5 was committed in the first one."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions, self.assigned = partitions, dict[int, int]()
+
+    def list_topics(self, topic: str, _timeout_s: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=dict.fromkeys(range(self.partitions)))})
+
+    def committed(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        assert timeout > 0
+        return [TopicPartition(one.topic, one.partition, -1001 if one.partition else 5) for one in asked]
+
+    def assign(self, wanted: list[TopicPartition]) -> None:
+        self.assigned = {one.partition: one.offset for one in wanted}
+
+
+def reading(monkeypatch: pytest.MonkeyPatch, partitions: int) -> Broker:
+    broker = Broker(partitions)
+    monkeypatch.setattr(topics, "Consumer", lambda _: broker)
+    Input(WaySettings(**WHOLE, shards=2))
+    return broker
+
+
+def test_it_goes_on_where_it_committed_and_begins_where_it_never_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reading(monkeypatch, 2).assigned == {0: 5, 1: OFFSET_BEGINNING}
+
+
+@pytest.mark.parametrize("partitions", [0, 1, 4])
+def test_a_topic_of_another_shape_is_refused(monkeypatch: pytest.MonkeyPatch, partitions: int) -> None:
+    with pytest.raises(SourceError, match=rf"has {partitions} partitions, and shards is 2 .*ways\.2"):
+        reading(monkeypatch, partitions)

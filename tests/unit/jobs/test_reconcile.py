@@ -11,7 +11,6 @@ import pytest
 from effectively_once import Count, Max, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, Windowed
 from effectively_once.errors import ChainError, SettingsError, SourceError
 from effectively_once.ledger.declaration import Declaration
-from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.pipeline.job import Job
@@ -19,6 +18,7 @@ from effectively_once_jobs import system_usage, user_counts
 from effectively_once_jobs.reconcile.difference import Cell, lines, total
 from effectively_once_jobs.reconcile.run import countable, held_ranges, require_ended
 from tests.settings import pipeline_settings
+from tests.unit.ledger.samples import declaration, record_of
 
 COUNTS = user_counts.pipeline.windows[0]
 LAYOUT = Layout("user_counts")
@@ -67,48 +67,34 @@ def test_what_a_recorded_step_gave_is_not_asked_for_again() -> None:
         countable(job(system_usage.pipeline, database="postgresql://localhost:1/results"))
 
 
-def declaration(**changes: Any) -> Declaration:
-    whole = {
-        "epoch": 3,
-        "lineage": "l",
-        "batch_id": 3,
-        "ranges": {"events": {"0": (4, 9), "1": (0, 5)}},
-        "topic_ids": {},
-        "watermark_ms": 77,
-        "previous_watermark_ms": 7,
-        "shards": 2,
-        "wheel_digest": "",
-        "settings_digest": "",
-    }
-    return Declaration(**{**whole, **changes})
+READ = {"events": {"0": (4, 9), "1": (0, 5)}}
 
 
-def head(last: Declaration | None, declared: Declaration | None = None) -> Head:
-    counts = Counts(**{"in": 0}, accepted=0, duplicate=0, late=0, malformed=0)
-    tail = (
-        (EpochRecord(**last.model_dump(), generation=1, counts=counts, max_event_time_ms=1, sinks={}, deltas={}),)
-        if last
-        else ()
-    )
-    return Head(pipeline="user_counts", generation=1, owner="me", settings={}, tail=tail, declared=declared)
+def declared(epoch: int = 3, watermark_ms: int | None = 77) -> Declaration:
+    return declaration(epoch, READ).model_copy(update={"watermark_ms": watermark_ms})
+
+
+def head(last: Declaration | None, now: Declaration | None = None) -> Head:
+    tail = () if last is None else (record_of(last),)
+    return Head(pipeline="user_counts", generation=1, owner="me", settings={}, tail=tail, declared=now)
 
 
 def test_a_stream_that_has_stopped_in_order_is_held_up_to_its_last_epoch() -> None:
-    last, watermark_ms = require_ended(head(declaration()), LAYOUT)
+    last, watermark_ms = require_ended(head(declared()), LAYOUT)
     assert watermark_ms == 77
     assert held_ranges({"0": 0, "1": 0}, last, "events", None) == {"0": (0, 9), "1": (0, 5)}
 
 
 def test_a_stream_that_is_at_work_or_has_closed_nothing_is_refused() -> None:
     with pytest.raises(ChainError, match="epoch 4 is declared and not recorded: the stream is at work"):
-        require_ended(head(declaration(), declaration(epoch=4)), LAYOUT)
-    for nothing in (head(None), head(declaration(watermark_ms=None))):
+        require_ended(head(declared(), declared(4)), LAYOUT)
+    for nothing in (head(None), head(declared(watermark_ms=None))):
         with pytest.raises(ChainError, match="has closed no window yet"):
             require_ended(nothing, LAYOUT)
 
 
 def test_a_topic_that_lost_its_first_records_needs_a_first_window() -> None:
-    last, _ = require_ended(head(declaration()), LAYOUT)
+    last, _ = require_ended(head(declared()), LAYOUT)
     with pytest.raises(SourceError, match=r"lost its records below offsets .*'0': 2.*--since MS"):
         held_ranges({"0": 2, "1": 0}, last, "events", None)
     # Of a partition that lost all that was read of it nothing is read.

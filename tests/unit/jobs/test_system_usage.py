@@ -16,12 +16,13 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
 from effectively_once.errors import SettingsError
-from effectively_once.ledger.objects import Delete, Lost, Put, Refused, Written
+from effectively_once.ledger.objects import Delete, Put
 from effectively_once_jobs.system_usage import components, declare, in_batches, usage
 from effectively_once_jobs.system_usage.acknowledger import Acknowledger, Report
 from effectively_once_jobs.system_usage.look_up import look_up_rows
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE, UsageSettings, load
 from effectively_once_jobs.system_usage.store import LookUpError
+from tests.unit.ledger.memory_store import Fate, MemoryStore
 
 WINDOW_MS = 60_000
 
@@ -178,28 +179,20 @@ def test_wrong_settings_are_named(tmp_path: Path, changes: dict[str, Any], says:
         load(path)
 
 
-class Answering:
-    """An object store that gives one answer to every put."""
-
-    def __init__(self, answer: Any) -> None:
-        self._answer, self.asked = answer, list[Any]()
-
-    def answer(self, request: Any) -> Any:
-        self.asked.append(request)
-        return self._answer
-
-
-@pytest.mark.parametrize(("answer", "processed"), [(Written("e"), True), (Refused(), False), (Lost(), False)])
-def test_a_batch_is_processed_only_by_who_noted_it_first(answer: Any, processed: bool) -> None:
-    store = Answering(answer)
+@pytest.mark.parametrize(
+    ("fates", "noted", "processed"), [([], False, True), ([], True, False), ([Fate.LOST_APPLIED], False, False)]
+)
+def test_a_batch_is_processed_only_by_who_noted_it_first(fates: list[Fate], noted: bool, processed: bool) -> None:
+    store = MemoryStore(fates)
+    store.objects = {"usage/begun/000000003": b""} if noted else {}
     assert in_batches.note_begun(store, "usage", 3) is processed  # type: ignore[arg-type]
-    assert store.asked == [Put("usage/begun/000000003", b"", None)]
+    assert store.requests == [Put("usage/begun/000000003", b"", None)]
 
 
 def test_old_notes_are_deleted() -> None:
-    store = Answering(Written("e"))
+    store = MemoryStore()
     in_batches.note_begun(store, "usage", 103)  # type: ignore[arg-type]
-    assert store.asked[1] == Delete("usage/begun/000000003")
+    assert store.requests[1] == Delete("usage/begun/000000003")
 
 
 class Processed:

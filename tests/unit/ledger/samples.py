@@ -68,6 +68,14 @@ def advanced(store: ObjectStore, held: Held, epochs: int, floor: int = 0) -> Hel
     return held if published is None else run(chain.record(LAYOUT, held, published), store)
 
 
+def finished_over_nothing(store: ObjectStore, held: Held) -> Held:
+    """Record what is declared as an epoch that had no row; return head."""
+    nothing = EpochRecord(
+        **declared_in(held).model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={}
+    )
+    return run(chain.record(LAYOUT, held, nothing), store)
+
+
 def flipped(body: bytes, bit: int) -> bytes:
     """Return content with one bit flipped, as a store's disk may return it."""
     changed = bytearray(body)

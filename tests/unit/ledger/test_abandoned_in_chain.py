@@ -9,24 +9,28 @@ import pytest
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain, continuity, interventions, pinned_version
 from effectively_once.ledger.as_shown import AsShown
-from effectively_once.ledger.epoch_record import Counts, EpochRecord
+from effectively_once.ledger.epoch_record import Counts
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, declared_in, ranges, record_of, taken
+from tests.unit.ledger.samples import (
+    LAYOUT,
+    advanced,
+    declaration,
+    declared_in,
+    finished_over_nothing,
+    ranges,
+    record_of,
+    taken,
+)
 
 
 def _abandoned(store: MemoryStore, epochs: int) -> Held:
     """Record so many epochs, then one that is abandoned."""
     held = advanced(store, taken(store), epochs)
     held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
-    held = run(interventions.abandon(LAYOUT, held), store)
-    assert held.head.declared is not None
-    nothing = EpochRecord(
-        **held.head.declared.model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={}
-    )
-    return run(chain.record(LAYOUT, held, nothing), store)
+    return finished_over_nothing(store, run(interventions.abandon(LAYOUT, held), store))
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 3])

@@ -146,10 +146,7 @@ def events(**spans: tuple[int, int]) -> Ranges:
 @pytest.mark.parametrize(
     ("pinned", "says"),
     [
-        (
-            events(p0=(12, 20), p1=(20, 40)),
-            "a gap: topic events partition 0 continues at offset 12, .* at 10",
-        ),
+        (events(p0=(12, 20), p1=(20, 40)), "a gap: topic events partition 0 continues at offset 12, .* at 10"),
         (events(p0=(10, 20), p1=(19, 40)), "an overlap: topic events partition 1 continues at offset 19, .* at 20"),
         (events(p0=(10, 20)), "a missing partition: topic events partition 1"),
         ({"others": {"0": (0, 5)}}, "a missing partition: topic events partition 0"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from effectively_once.errors import ChainError, VersionError
@@ -62,14 +60,6 @@ def part(store: MemoryStore, held: Held, where: dict[str, Place], *, abandoned: 
     return run(chain.record(LAYOUT, held, leaving(due, due.after if abandoned else where)), store)
 
 
-def test_a_chain_in_which_nothing_is_divided_has_no_field_that_older_versions_do_not_know() -> None:
-    store = MemoryStore()
-    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
-    told = json.loads(held.head.encode())
-    for epoch in (told["declared"], *told["tail"]):
-        assert not {"bytes_max", "reads", "after", "came", "left"} & epoch.keys()
-
-
 def test_what_comes_next_reads_the_same_ranges_consumes_nothing_and_closes_no_window() -> None:
     due = due_of(divided(MemoryStore()).head)
     assert (due.epoch, due.repairs, due.after, due.reads) == (3, 2, left(41), ranges(2))
@@ -99,13 +89,6 @@ def test_what_an_epoch_reads_is_told_also_of_one_that_is_declared() -> None:
     assert held.head.declared == due
     assert due_epoch.input_of(held.head, due) == ranges(2)
     assert due_epoch.input_of(held.head, declaration(9)) == ranges(9)
-
-
-def test_nothing_else_is_declared_before_the_rest() -> None:
-    store = MemoryStore()
-    held = divided(store)
-    with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
-        run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
 
 
 def test_any_version_takes_a_rest_that_nobody_has_declared_and_then_no_other_one() -> None:
@@ -141,11 +124,16 @@ def test_what_came_to_a_shard_is_pinned_as_long_as_it_leaves_rows() -> None:
     assert due_of(held.head).came == {"1": came["1"]}
 
 
-def test_before_its_rest_is_taken_nothing_is_given_up() -> None:
+def test_before_its_rest_is_taken_nothing_else_is_declared_or_given_up() -> None:
     store = MemoryStore()
+    held = divided(store)
     loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
-    with pytest.raises(ChainError, match="has to be repaired first"):
-        run(interventions.give_up(LAYOUT, divided(store), loss, lineage="x", wheel_digest=WHEEL), store)
+    for step in (
+        chain.declare(LAYOUT, held, declaration(3), None, 0),
+        interventions.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL),
+    ):
+        with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
+            run(step, store)
 
 
 def test_a_rest_that_is_abandoned_is_due_in_the_next_epoch_for_any_version() -> None:
@@ -155,8 +143,7 @@ def test_a_rest_that_is_abandoned_is_due_in_the_next_epoch_for_any_version() -> 
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = run(interventions.abandon(LAYOUT, held), store)
-    pinned = held.head.declared
-    assert pinned is not None
+    pinned = declared_in(held)
     assert (pinned.is_abandoned, pinned.is_rest, pinned.repairs, pinned.offsets) == (True, False, None, 0)
     assert (due_epoch.input_of(held.head, pinned), pinned.after) == (ended(ranges(2)), due.after)
     assert run(interventions.abandon(LAYOUT, held), store) == held
@@ -175,15 +162,6 @@ def test_what_an_operator_had_repaired_is_not_abandoned_though_it_is_divided() -
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     with pytest.raises(ChainError, match="whose missing rows would be lost"):
         run(interventions.abandon(LAYOUT, held), store)
-
-
-def test_what_is_given_up_after_a_rest_takes_no_rest() -> None:
-    store = MemoryStore()
-    held = part(store, divided(store), {})
-    loss = Loss(offsets={"events": {"0": (30, 35)}}, at_ms=1)
-    pinned = run(interventions.give_up(LAYOUT, held, loss, lineage="x", wheel_digest=WHEEL), store).head.declared
-    assert pinned is not None
-    assert (pinned.reads, pinned.after, pinned.repairs, pinned.is_abandoned) == ({}, {}, None, True)
 
 
 @pytest.mark.parametrize("given_up", [None, 3])

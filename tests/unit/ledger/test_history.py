@@ -37,10 +37,7 @@ def test_a_tail_at_its_limit_stays_in_head_and_one_more_moves_the_older_half() -
     assert sorted(store.objects) == sorted([LAYOUT.head, LAYOUT.segment(0, TAIL_LIMIT // 2 - 1)])
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.integers(0, 10)), max_size=6),
-    st.lists(st.sampled_from(Fate), max_size=60),
-)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10)), max_size=6), st.lists(st.sampled_from(Fate), max_size=60))
 def test_history_is_dense_and_what_was_recorded(runs: list[tuple[bool, int]], fates: list[Fate]) -> None:
     store = MemoryStore(fates)
     held, generation = taken(store), 1
@@ -111,8 +108,7 @@ def test_a_missing_or_damaged_segment_is_named_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"not json", b"[]", b'{"format": 2}', b'{"format": 2, "pipeline": "counts", "generation": "one"}'],
+    "body", [b"", b"not json", b"[]", b'{"format": 2}', b'{"format": 2, "pipeline": "counts", "generation": "one"}']
 )
 def test_a_damaged_head_is_refused_in_one_line_and_left_as_it_is(body: bytes) -> None:
     store = MemoryStore()

@@ -7,18 +7,26 @@ import json
 import pytest
 
 from effectively_once.errors import ChainError
-from effectively_once.ledger import chain, continuity, due_epoch, interventions, pinned_version
+from effectively_once.ledger import chain, continuity, due_epoch, interventions
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.clock import Clock
-from effectively_once.ledger.declaration import Declaration
-from effectively_once.ledger.epoch_record import Counts, EpochRecord
 from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.held import Held
 from effectively_once.ledger.loss import Loss
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Ranges
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, due_of, record_of, taken
+from tests.unit.ledger.samples import (
+    LAYOUT,
+    WHEEL,
+    advanced,
+    declaration,
+    declared_in,
+    due_of,
+    finished_over_nothing,
+    record_of,
+    taken,
+)
 
 GONE: Ranges = {"events": {"0": (30, 37)}}
 """What follows three epochs of the samples: partition 0 ends at 30, partition 1 at 60."""
@@ -32,15 +40,6 @@ def give_up(store: MemoryStore, held: Held, loss: Loss) -> Held:
     return run(interventions.give_up(LAYOUT, held, loss, lineage="000009-beef", wheel_digest="c" * 64), store)
 
 
-def recorded(store: MemoryStore, held: Held) -> Held:
-    declared = held.head.declared
-    assert declared is not None
-    nothing = EpochRecord(
-        **declared.model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={}
-    )
-    return run(chain.record(LAYOUT, held, nothing), store)
-
-
 def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 3)
@@ -49,7 +48,7 @@ def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> No
         ChainError, match="a gap: topic events partition 0 continues at offset 37, the chain ends at 30"
     ):
         run(chain.declare(LAYOUT, held, declaration(3, behind), None, 0), store)
-    held = recorded(store, give_up(store, held, lost()))
+    held = finished_over_nothing(store, give_up(store, held, lost()))
     last = held.head.tail[-1]
     assert (last.epoch, last.ranges) == (3, {"events": {"0": (37, 37), "1": (60, 60)}})
     assert (last.lost, last.abandoned, last.wheel_digest) == (lost(), True, "c" * 64)
@@ -119,18 +118,16 @@ def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_i
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
     shown = {"0": AsShown(rows=1, digest="1" * 32)}
     pinned = run(interventions.finish_as_shown(LAYOUT, held, shown, WHEEL), store)
-    assert pinned.head.declared is not None
-    held = run(chain.record(LAYOUT, pinned, record_of(pinned.head.declared)), store)
+    held = run(chain.record(LAYOUT, pinned, record_of(declared_in(pinned))), store)
     with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
         give_up(store, held, lost())
     due = due_of(held.head)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)
     held = give_up(store, run(chain.record(LAYOUT, held, record_of(due)), store), lost())
-    declared = held.head.declared
-    assert declared is not None
+    declared = declared_in(held)
     assert (declared.epoch, declared.shown, declared.anew, declared.repairs) == (4, {}, (), None)
     assert declared.is_abandoned
-    assert due_epoch.repair(recorded(store, held).head) is None
+    assert due_epoch.repair(finished_over_nothing(store, held).head) is None
 
 
 def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
@@ -141,8 +138,7 @@ def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
     held = run(chain.declare(LAYOUT, held, pinned, None, 0), store)
     shown = record_of(pinned).model_copy(update={"shown_ms": {"events": {"0": 90}}, "max_event_time_ms": 95})
     held = run(chain.record(LAYOUT, held, shown), store)
-    declared = give_up(store, held, lost({"events": {"0": (10, 12)}})).head.declared
-    assert declared is not None
+    declared = declared_in(give_up(store, held, lost({"events": {"0": (10, 12)}})))
     assert (declared.previous_watermark_ms, declared.watermark_ms) == (60, 60)
     assert declared.clock == Clock(shown={"events": {"0": 90}}, idle={"events": ["1"]})
     assert held.head.watermark_ms == 95
@@ -150,7 +146,7 @@ def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
 
 def test_its_lineage_is_no_other_ones_so_that_nothing_planned_before_is_gone_on_with() -> None:
     store = MemoryStore()
-    held = recorded(store, give_up(store, advanced(store, taken(store), 3), lost()))
+    held = finished_over_nothing(store, give_up(store, advanced(store, taken(store), 3), lost()))
     assert (held.head.tail[-1].lineage, held.head.tail[-1].batch_id) == ("000009-beef", 0)
     assert held.head.tail[-2].lineage != "000009-beef"
 
@@ -160,16 +156,9 @@ def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 3)
     assert "lost" not in declaration(3).model_dump(mode="json") | held.head.tail[-1].model_dump(mode="json")
-    held = recorded(store, give_up(store, held, lost()))
+    held = finished_over_nothing(store, give_up(store, held, lost()))
     told = json.loads(held.head.encode())["tail"][-1]["lost"]
     assert told == {"offsets": {"events": {"0": [30, 37]}}, "at_ms": 1_750_000_000_000}
     head: Head = decode(held.head.encode(), "here")
     assert head == held.head
     assert lost().count == 7
-
-
-def test_any_version_finishes_it() -> None:
-    store = MemoryStore()
-    head = give_up(store, advanced(store, taken(store), 3), lost()).head
-    pinned_version.same_version(head, WHEEL, "here")
-    assert isinstance(head.declared, Declaration)

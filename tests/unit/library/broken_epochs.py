@@ -12,6 +12,7 @@ import pytest
 
 from effectively_once import Pipeline, ToFiles
 from effectively_once.epoch import shard_state
+from effectively_once.ledger.declaration import Declaration
 from effectively_once.pipeline.columns import DEAD_LETTER
 from tests.unit.library.orders_world import OLD, ORDERS, Killed, Record, World, WorldDriver
 
@@ -138,6 +139,14 @@ def assert_goes_on(world: World, wheel: str = OLD, epochs: int = EPOCHS - HIT - 
     """Assert that a driver which starts now comes to the end of the input, and that all is exact then."""
     world.driver(wheel).run(epochs)
     assert_exact(world)
+
+
+def unrecord(world: World) -> None:
+    """Let the last epoch be declared, as if its driver had died before it recorded it."""
+    head = world.head
+    declared = Declaration(**{name: getattr(head.tail[-1], name) for name in Declaration.model_fields})
+    changes = {"tail": head.tail[:-1], "last_recorded": head.last_recorded - 1, "declared": declared}
+    world.store.objects[world.layout.head] = head.model_copy(update=changes).encode()
 
 
 AFTER = [("accepted", 0), ("orders", 0), ("dead_letter", 0), ("orders", 1), ("dead_letter", 1)]

@@ -45,16 +45,6 @@ def test_a_manifest_tells_its_files_and_who_published_them(store: MemoryStore) -
     assert told == {"epoch": 1, "generation": 7, "publication": "of-1", "rows": 2, "bytes": size}
 
 
-def test_what_a_manifest_tells_is_the_sum_of_its_files(store: MemoryStore) -> None:
-    """A part without rows has no file."""
-    files = [sink(store).stage(3, part) for part in (TABLE, TABLE.slice(1), TABLE.slice(0, 0))]
-    content, _ = sink(store).publish_staged(3, 7, files)
-    assert (content.rows, content.bytes) == (3, sum(file.bytes for file in files))
-    told = sink(store).manifest(3) or {}
-    assert told["files"] == [{"name": file.name, "rows": file.rows} for file in files[:2]]
-    assert told.items() >= content.model_dump().items()
-
-
 def test_a_file_tells_what_a_disk_changed(store: MemoryStore) -> None:
     """A backup does not compare digests."""
     body = bytearray(store.objects[LAYOUT.staged_file("raw", 1, "of-1")])
@@ -91,13 +81,6 @@ def test_rows_are_read_from_an_epoch_on_and_what_is_missing_is_named(store: Memo
         del store.objects[gone]
         with pytest.raises(SinkError, match=rf"{says} .{gone}\)\. Restore it"):
             list(sink(store).rows(2))
-
-
-def test_the_newest_epochs_come_first_down_to_one_that_is_missing(store: MemoryStore) -> None:
-    assert [shown.epoch for shown in sink(store).newest_first(2, 2)] == [2]
-    del store.objects[LAYOUT.manifest("raw", 1)]
-    shown = [(one.epoch, one.key, one.manifest is None) for one in sink(store).newest_first(2, 0)]
-    assert shown == [(2, LAYOUT.manifest("raw", 2), False), (1, LAYOUT.manifest("raw", 1), True)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A sink of files: the manifest of an epoch is created once, by one attempt, and tells all of its rows (R8)."""
+"""A sink of files: one attempt creates the manifest of an epoch, it tells all rows (R8), also from a span (R9)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,34 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger import digest
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Get
+from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.manifest_span import allowed
+from effectively_once.sinks.manifest_span import allowed, bounds_of, decode, encode
 from effectively_once.sinks.publish import Published
 from tests.unit.ledger.memory_store import MemoryStore
 
 LAYOUT = Layout("clicks")
+FIELDS = {"files": [], "rows": 0, "digest": ""}
 PARTS = [pa.table({"user": [f"u{n}", "v"], "n": [n, n]}) for n in range(3)]
 
 
 def sink(store: MemoryStore) -> ManifestSink:
-    return ManifestSink(store, Layout("clicks"), "raw")
+    return ManifestSink(store, LAYOUT, "raw")
 
 
 def test_a_manifest_tells_the_rows_of_all_files() -> None:
+    """A part without rows has none."""
     store = MemoryStore()
-    content, published = sink(store).publish_staged(0, 1, [sink(store).stage(0, part) for part in PARTS])
+    files = [sink(store).stage(0, part) for part in (*PARTS, PARTS[0].slice(0, 0))]
+    content, published = sink(store).publish_staged(0, 1, files)
     assert published is Published.NOW
     whole = pa.concat_tables(PARTS)
     assert (content.rows, content.digest) == (whole.num_rows, digest.of_rows_in(whole))
+    assert content.bytes == sum(file.bytes for file in files)
+    told = sink(store).manifest(0) or {}
+    assert told["files"] == [{"name": file.name, "rows": file.rows} for file in files[:-1]]
+    assert told.items() >= content.model_dump().items()
     assert [row for _, _, row in sink(store).rows(0)] == whole.to_pylist()
 
 
@@ -53,7 +62,7 @@ def test_of_two_attempts_without_rows_one_is_the_first() -> None:
     """Their manifests name no file; what tells them apart is who published."""
     numbers = itertools.count()
     store = MemoryStore()
-    attempts = [ManifestSink(store, Layout("clicks"), "raw", lambda: f"attempt {next(numbers)}") for _ in range(2)]
+    attempts = [ManifestSink(store, LAYOUT, "raw", lambda: f"attempt {next(numbers)}") for _ in range(2)]
     assert [attempt.publish_staged(0, 1, [])[1] for attempt in attempts] == [Published.NOW, Published.BEFORE]
 
 
@@ -62,7 +71,7 @@ def test_an_epoch_after_a_manifest_that_is_gone_is_refused() -> None:
     store = MemoryStore()
     for epoch in range(3):
         sink(store).publish_staged(epoch, 1, [])
-    del store.objects[Layout("clicks").manifest("raw", 2)]
+    del store.objects[LAYOUT.manifest("raw", 2)]
     with pytest.raises(SinkError, match="the manifest of epoch 2 is gone: the sink or the chain was recreated"):
         sink(store).publish_staged(3, 1, [])
     assert not sink(store).has(3)
@@ -98,3 +107,78 @@ def test_a_sink_that_is_new_to_a_chain_begins_where_it_is_and_any_other_is_refus
     assert store.objects == {}
     assert sink(store).publish_staged(5, 1, [], begins=True)[1] is Published.NOW
     assert sink(store).publish(6, 1, PARTS[0])[1] is Published.NOW
+
+
+def spans(monkeypatch: pytest.MonkeyPatch, compacted: list[tuple[int, int]]) -> MemoryStore:
+    """Six epochs, each of a generation as its number; the manifests of some are in spans and nowhere else."""
+    monkeypatch.setattr(manifest_span, "EPOCHS", 2)
+    store = MemoryStore()
+    for epoch in range(6):
+        sink(store).publish(epoch, epoch, PARTS[epoch % 3])
+    for bounds in compacted:
+        manifests = {epoch: sink(store).manifest(epoch) or {} for epoch in bounds}
+        store.objects[LAYOUT.manifests("raw", *bounds)] = encode(manifests)
+        for epoch in bounds:
+            del store.objects[LAYOUT.manifest("raw", epoch)]
+    return store
+
+
+@pytest.mark.parametrize("spanned", [False, True])
+@pytest.mark.parametrize(
+    ("last", "first", "epochs"), [(5, 0, [5, 4, 3, 2, 1, 0]), (5, 2, [5, 4, 3, 2]), (3, 3, [3]), (2, 3, [])]
+)
+def test_manifests_are_told_newest_first_from_spans_or_beside_them(
+    last: int, first: int, epochs: list[int], spanned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = spans(monkeypatch, [(0, 1), (2, 3)] if spanned else [])
+    shown = [*sink(store).newest_first(last, first)]
+    assert [one.epoch for one in shown] == epochs
+    assert [one.manifest and one.manifest["generation"] for one in shown] == epochs
+    in_span = [one.key == LAYOUT.manifests("raw", *bounds_of(one.epoch)) for one in shown]
+    assert in_span == [spanned and epoch < 4 for epoch in epochs]
+
+
+@pytest.mark.parametrize("gone", [5, 3, 2, 0])
+def test_nothing_is_told_behind_a_manifest_that_is_gone(gone: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = spans(monkeypatch, [])
+    del store.objects[LAYOUT.manifest("raw", gone)]
+    shown = [*sink(store).newest_first(5, 0)]
+    assert [one.epoch for one in shown] == [*range(5, gone - 1, -1)]
+    assert [(one.epoch, one.key) for one in shown if one.manifest is None] == [(gone, LAYOUT.manifest("raw", gone))]
+
+
+def test_a_repeat_of_an_epoch_in_a_span_is_compared_with_it_and_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = spans(monkeypatch, [(2, 3)])
+    for epoch in (2, 4):
+        assert sink(store).publish(epoch, 9, PARTS[epoch % 3])[1] is Published.BEFORE
+    with pytest.raises(SinkError, match="epoch 3 is published with digest"):
+        sink(store).publish(3, 9, PARTS[2])
+    for epoch in (2, 3):
+        shown = sink(store).manifest(epoch)
+        assert shown is not None
+        assert shown["generation"] == epoch
+
+
+def test_a_span_is_asked_for_once_and_spares_a_thousand_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one epoch the manifest comes first: it may be deleted once its span is there, and never before."""
+    store = spans(monkeypatch, [(2, 3)])
+    of_two, one = LAYOUT.manifests("raw", 2, 3), sink(store)
+    manifests = [LAYOUT.manifest("raw", epoch) for epoch in range(4)]
+    for telling, asked in (
+        (lambda: one.manifest(2), [manifests[2], of_two]),
+        (lambda: one.manifest(3), []),
+        (lambda: [*one.newest_first(3, 2)], []),
+        (lambda: [*sink(store).newest_first(3, 2)], [of_two]),
+        (
+            lambda: [*one.newest_first(1, 0)],
+            [LAYOUT.manifests("raw", 0, 1), manifests[1], manifests[0], LAYOUT.manifests("raw", 0, 1)],
+        ),
+    ):
+        store.requests.clear()
+        assert telling()
+        assert [request.key for request in store.requests if isinstance(request, Get)] == asked
+
+
+def test_a_span_may_hold_spaces() -> None:
+    manifests = {epoch: {"epoch": epoch, "publication": "by me", **FIELDS} for epoch in (2, 3)}
+    assert decode(encode(manifests), (2, 3), "here") == manifests

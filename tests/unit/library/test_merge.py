@@ -208,23 +208,11 @@ def test_inline_rows_that_are_not_those_of_the_chain_are_not_merged() -> None:
     assert SPAN not in store.objects
 
 
-def test_each_part_is_read_once() -> None:
-    """And none of those that are empty or inline."""
-    store = MemoryStore()
-    named = written(store)
-    asked = len(store.requests)
-    merge_oldest(log_of(store), named, fan=4, readers=1)
-    assert [(type(request), request.key) for request in store.requests[asked:]] == [
-        (Get, LAYOUT.delta(catalog.KIND, 0, 1)),
-        (Get, LAYOUT.delta(catalog.KIND, 3, 1)),
-        (Put, SPAN),
-    ]
-
-
-def test_rows_that_were_read_are_digested_once() -> None:
-    """Not each part, and then the span."""
+def test_each_part_is_read_once_and_its_rows_are_digested_once() -> None:
+    """None is read of those that are empty or inline; and the span is not digested after its parts."""
     store, seen = MemoryStore(), list[int]()
     named = written(store)
+    asked = len(store.requests)
 
     def canonical(table: pa.Table) -> pa.Table:
         seen.append(table.num_rows)
@@ -232,6 +220,11 @@ def test_rows_that_were_read_are_digested_once() -> None:
 
     merge_oldest(ShardDeltas(store, LAYOUT, catalog.KIND, 1, canonical), named, fan=4, readers=1)
     assert seen == [8]
+    assert [(type(request), request.key) for request in store.requests[asked:]] == [
+        (Get, LAYOUT.delta(catalog.KIND, 0, 1)),
+        (Get, LAYOUT.delta(catalog.KIND, 3, 1)),
+        (Put, SPAN),
+    ]
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=6)

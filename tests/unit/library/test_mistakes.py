@@ -75,19 +75,7 @@ def windows(by: Any = "user", to: Any = None, totals: Any = None, **values: Any)
 
 NOT_NAMES = ["", "Upper", "1st", "a-b", "a.b", "a/b", "a b", "ä", "x" * 42, "a\n"]
 RESERVED = [DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"]
-TAKEN = [
-    "topic",
-    "partition",
-    "offset",
-    "id",
-    "event_time_ms",
-    "reason",
-    "value",
-    "shard",
-    "epoch",
-    "source",
-    START,
-]
+TAKEN = ["topic", "partition", "offset", "id", "event_time_ms", "reason", "value", "shard", "epoch", "source", START]
 
 REFUSED: list[Any] = [
     *(({"columns": columns((name, TEXT))}, f"column '{name}' is the library's own") for name in TAKEN),
@@ -312,8 +300,7 @@ def test_what_state_depends_on_is_bound(change: dict[str, Any], name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"rows": ()}, {"recorded": None}, {"columns": columns(("more", TEXT))}, {"window_ms": 5}],
+    "change", [{"rows": ()}, {"recorded": None}, {"columns": columns(("more", TEXT))}, {"window_ms": 5}]
 )
 def test_what_state_does_not_depend_on_may_change(change: dict[str, Any]) -> None:
     """The windows' lengths are settings, which have names of their own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from effectively_once.driver.driver import Driver
 from effectively_once.driver.outage import outage
 from effectively_once.errors import AccessError, CheckpointError, PipelineError, StaleDriverError, UnreachableError
 from tests.settings import pipeline_settings
+from tests.unit.library.test_main import Process
 
 STORE, BROKER = "http://store:9000", "broker:9092"
 PUT = "object store: conditional PUT of bucket/clicks/checkpoints/l1/offsets/7 failed: "
@@ -161,30 +161,12 @@ def test_state_that_could_not_be_read_in_an_outage_is_not_told_to_be_lost() -> N
 def test_a_start_that_finishes_an_epoch_ends_with_the_name_of_what_was_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Starting(Named):
-        def __init__(self, *_: Any) -> None:
-            super().__init__()
+    def start(_: Any) -> None:
+        raise CapturedError(failed(PUT + SILENT))
 
-        head = SimpleNamespace(declared="an epoch")  # type: ignore[assignment]
-
-        def check(self) -> None:
-            """Nothing is asked."""
-
-        def take_over(self, *_: Any) -> None:
-            """Nothing is asked."""
-
-        def release(self) -> None:
-            """There is no lease."""
-
-        def start(self, spark: Any) -> Any:
-            raise CapturedError(failed(PUT + SILENT))
-
-    job = SimpleNamespace(pipeline=SimpleNamespace(functions=()))
-    ended: list[str] = []
-    monkeypatch.setattr(main, "job_of", lambda *_: job)
-    monkeypatch.setattr(main, "Driver", Starting)
-    monkeypatch.setattr(main, "session", lambda *_: SimpleNamespace(stop=lambda: ended.append("spark")))
-    monkeypatch.setitem(os.environ, main.WHEEL_DIGEST, "a" * 64)
-    assert main.run(["settings.json"]) == UnreachableError.exit_code
-    assert ended == ["spark"]
+    work, process = main._work, Process(monkeypatch, standby=False)
+    monkeypatch.setattr(main, "_work", work)
+    process.driver.start, process.driver.name_error = start, Named().name_error
+    assert process.run() == UnreachableError.exit_code
+    assert process.order[-1] == "session stops"
     assert capsys.readouterr().err.startswith("UnreachableError: the object store does not answer a conditional PUT")

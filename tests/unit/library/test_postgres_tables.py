@@ -202,7 +202,7 @@ def test_a_table_is_checked_and_tells_whether_it_is_the_one_that_was_made(sessio
         identities.add(check(DATABASE, NAME, UPSERT, 7.0))
         assert asked[-1] == (DATABASE, "check clicks.counts", 7.0)
         said = server.comments["clicks.counts"]
-        server.comments["clicks.counts"] = f"Ours. {said}."
+        server.comments["clicks.counts"] = f"Ours.\n{said}, do not drop"
         assert check(DATABASE, NAME, UPSERT) == said.split()[-1]
         server.comments["clicks.counts"] = "of the sales team"
         assert check(DATABASE, NAME, UPSERT) == "4711"

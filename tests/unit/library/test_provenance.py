@@ -1,14 +1,9 @@
-"""What a driver announces of itself is of its code, of all its settings, and the same wherever the code lies."""
+"""What a driver announces of itself: its code, all its settings, and the versions of what runs it."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import json
-import shutil
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +15,7 @@ from effectively_once.driver import driver as driver_module
 from effectively_once.driver import held_chain
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.provenance import provenance_of
-from effectively_once.driver.version import LIBRARY, package_digest, package_digests
+from effectively_once.driver.version import LIBRARY
 from effectively_once.pipeline.job import Job
 from effectively_once.progress import VARIABLE
 from effectively_once_jobs.user_counts import pipeline
@@ -34,18 +29,6 @@ PAGE = 4096
 
 def _announced(**settings: Any) -> dict[str, Any]:
     return provenance_of(Job(pipeline, pipeline_settings(**settings)))
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package whose function is two folders down."""
-    for name, text in {"shop/__init__.py": "", "shop/a/b.py": "def events(frame): return frame"}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path / "shop"
-    for name in [one for one in sys.modules if one.partition(".")[0] == "shop"]:
-        del sys.modules[name]
 
 
 def test_a_driver_announces_the_code_that_the_manifest_of_its_checkout_names() -> None:
@@ -76,34 +59,6 @@ def test_versions_are_of_what_runs_here(tmp_path: Path, monkeypatch: pytest.Monk
     assert "java" not in _announced()["versions"]
     (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="17.0.2"\n')
     assert _announced()["versions"]["java"] == "17.0.2"
-
-
-def test_a_package_has_one_digest_wherever_it_lies(shop: Path, tmp_path: Path) -> None:
-    events = importlib.import_module("shop.a.b").events
-    first = package_digests(functools.partial(events))
-    assert set(first) == {"effectively_once", "shop"}
-    elsewhere = Path(shutil.copytree(shop, tmp_path / "site-packages" / "shop"))
-    (elsewhere / "__pycache__").mkdir(exist_ok=True)
-    (elsewhere / "notes.txt").write_text("no code")
-    assert package_digest(elsewhere) == first["shop"]
-    (elsewhere / "a" / "b.py").rename(elsewhere / "a" / "c.py")
-    assert package_digest(elsewhere) != first["shop"]
-    (shop / "a" / "beside.py").write_text("")
-    assert package_digests(events)["shop"] != first["shop"]
-
-
-def test_a_module_that_is_a_file_alone_is_digested_by_its_name(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.py", tmp_path / "other.py"
-    one.write_text("X = 1")
-    other.write_text("X = 1")
-    assert package_digest(one) != package_digest(other)
-    (tmp_path / "moved").mkdir()
-    assert package_digest(Path(shutil.copy(one, tmp_path / "moved"))) == package_digest(one)
-
-
-def test_a_function_of_no_module_is_passed_over() -> None:
-    nameless = replace(pipeline, transform=len)
-    assert set(package_digests(*nameless.functions)) >= {"effectively_once"}
 
 
 @pytest.fixture

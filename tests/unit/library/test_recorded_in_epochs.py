@@ -9,20 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, RecordedStep, Sum, ToKafka, ToTable, Windowed
+from effectively_once import Pipeline, RecordedStep, ToTable
 from effectively_once.epoch import epoch, kept_rows, whole_input
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.errors import InputError, SinkError, StepError
 from effectively_once.pipeline.columns import DEAD_LETTER
-from tests.unit.library.one_epoch import (
-    COLUMNS,
-    PIPELINE,
-    STATEFUL,
-    Place,
-    closed,
-    input_of,
-    table,
-)
+from tests.unit.library.one_epoch import COLUMNS, PIPELINE, STATEFUL, Place, closed, input_of, table
 
 
 def recorded(function: Any, adds: pa.Schema | None = None, **more: Any) -> Pipeline:
@@ -50,29 +42,6 @@ def test_a_recorded_step_sees_accepted_rows_in_source_order_and_its_columns_are_
     assert told["repeated"]
     assert place.published["orders", 0] == first
     assert len(seen) == 1, "a repeat uses the record"
-
-
-def test_a_recorded_step_is_not_asked_about_no_rows() -> None:
-    place = Place()
-    place.dedup(table([{"reason": "bad"}]), recorded(lambda _: 1 / 0))
-    assert place.published["orders", 0].num_rows == 0
-
-
-def test_a_null_that_windows_need_is_refused_before_it_is_recorded() -> None:
-    """The next attempt asks again. Once recorded it would be there for good."""
-    answers = iter([[None], [7]])
-
-    def price(_: pa.Table) -> pa.Table:
-        return pa.table({"price": pa.array(next(answers), pa.int64())})
-
-    windows = (Windowed("user", {"v": Sum("price")}, ToKafka("per_user")),)
-    pipeline = recorded(price, pa.schema([pa.field("price", pa.int64(), nullable=False)]), windows=windows)
-    place = Place()
-    with pytest.raises(StepError, match="price is null in 1 rows"):
-        place.dedup(table([{}], pipeline), pipeline)
-    assert not [key for key in place.store.objects if "/recorded/" in key]
-    place.dedup(table([{}], pipeline), pipeline)
-    assert place.published["orders", 0]["price"].to_pylist() == [7]
 
 
 UNFIT = [

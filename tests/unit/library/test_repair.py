@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -29,7 +31,7 @@ from tests.unit.library.broken_epochs import (
     records,
     truncating,
 )
-from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, WINDOWS, Killed, World
+from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, ORDERS, WINDOWS, Killed, World
 
 
 @pytest.mark.parametrize("seed", thinned(range(3)))
@@ -72,9 +74,7 @@ def test_without_ids_attached_every_row_is_still_taken_once() -> None:
 
 def test_with_tables_alone_the_ids_that_were_decided_tell_the_rows() -> None:
     """As long as the copy that was lost is not the one that would have won."""
-    pipeline = Pipeline(
-        lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS[:1], rows=(ToTable("orders"),)
-    )
+    pipeline = replace(ORDERS, windows=WINDOWS[:1], rows=(ToTable("orders"),))
     world = broken(after=("orders", 0), pipeline=pipeline, part=lambda _, rows: rows.slice(0, rows.num_rows // 2))
     world.repair()
     assert world.declared.shown["0"].ids is not None
@@ -83,7 +83,7 @@ def test_with_tables_alone_the_ids_that_were_decided_tell_the_rows() -> None:
 
 def test_a_copy_that_a_table_shows_and_its_ids_do_not_tell_is_refused() -> None:
     """The first copy was lost, and the second is visible: finishing with the first would show something else."""
-    pipeline = Pipeline(lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, rows=(ToTable("orders"),))
+    pipeline = replace(ORDERS, windows=(), rows=(ToTable("orders"),))
 
     def second_copies(shard: int, rows: pa.Table) -> pa.Table:
         return rows if shard else rows.slice(1)
@@ -201,20 +201,33 @@ def test_a_driver_that_dies_between_the_two_is_followed_by_one_that_repairs() ->
     assert_goes_on(world)
 
 
-def test_what_became_visible_after_the_command_looked_is_found_by_running_it_again() -> None:
-    """A driver of before that went on: it shows its dead letters, which the pinned rows know nothing of."""
-    world = broken(after=("orders", 0))
+@pytest.mark.parametrize(
+    ("after", "shards", "until", "says"),
+    [
+        # Its dead letters, which the pinned rows know nothing of.
+        (("orders", 0), (0,), ("dead_letter", 0), f"^epoch {HIT} is published with digest .*dead_letter shard 0"),
+        (("dead_letter", 0), (0, 1), ("dead_letter", 1), f"epoch {HIT} "),
+    ],
+    ids=["in the shard it saw", "in another shard"],
+)
+def test_what_became_visible_after_the_command_looked_is_found_by_running_it_again(
+    after: tuple[str, int], shards: tuple[int, ...], until: tuple[str, int], says: str
+) -> None:
+    """A driver of before that went on shows more."""
+    world = broken(after=after, shards=shards)
     sleeping = world.driver()
-    sleeping.part = truncating(1, 0)
+    sleeping.part = truncating(1, *shards)
     pinned = world.declared
     world.repair()
-    kill(world, ("dead_letter", 0))
+    assert set(world.declared.shown) == {"0"}
+    kill(world, until)
     with pytest.raises(Killed):
         sleeping.attempt(pinned, *pinned.ranges["events"]["0"])
     mend(world)
-    with pytest.raises(SinkError, match=f"^epoch {HIT} is published with digest .*dead_letter shard 0"):
+    with pytest.raises(SinkError, match=says):
         world.driver().start()
     world.repair()
+    assert set(world.declared.shown) == {str(shard) for shard in shards}
     assert_goes_on(world)
 
 
@@ -233,24 +246,6 @@ def test_a_transaction_that_is_open_when_the_command_takes_over_shows_nothing_an
     with pytest.raises(FencedError):
         sleeping.attempt(pinned, *pinned.ranges["events"]["0"])
     assert pinned.epoch not in world.sinks[place].log
-    assert_goes_on(world)
-
-
-def test_a_shard_that_went_on_after_the_command_looked_is_found_by_running_it_again() -> None:
-    world = broken(after=("dead_letter", 0), shards=(0, 1))
-    sleeping = world.driver()
-    sleeping.part = truncating(1, 0, 1)
-    pinned = world.declared
-    world.repair()
-    assert set(world.declared.shown) == {"0"}
-    with pytest.raises(Killed):
-        kill(world, ("dead_letter", 1))
-        sleeping.attempt(pinned, *pinned.ranges["events"]["0"])
-    mend(world)
-    with pytest.raises(SinkError):
-        world.driver().start()
-    world.repair()
-    assert set(world.declared.shown) == {"0", "1"}
     assert_goes_on(world)
 
 
@@ -311,6 +306,7 @@ def test_an_epoch_that_repairs_another_cannot_be_abandoned_or_repaired() -> None
     held = run(chain.declare(world.layout, driver.held, due, None, 0), world.store)
     with pytest.raises(ChainError, match=f"epoch {HIT + 1} repairs epoch {HIT}, whose missing rows would be lost"):
         run(interventions.abandon(world.layout, held), world.store)
+    assert world.head == held.head
     with pytest.raises(ChainError, match="no epoch is declared that could be finished"):
         run(interventions.finish_as_shown(world.layout, held, dict(due.shown), OLD), world.store)
     assert_goes_on(world)

@@ -145,13 +145,6 @@ def test_a_pipeline_is_not_drained_before_it_is_repaired(monkeypatch: pytest.Mon
     assert started.find_finished_drain() is drain
 
 
-def test_an_ordinary_start_repairs_nothing() -> None:
-    world = broken(2, part=lambda _, rows: rows)
-    started = MemoryDriver(world)
-    started.recover()
-    assert len(started.read) == 1
-
-
 class AsksSparkError(Exception):
     """The driver begins to look for new input."""
 

@@ -1,31 +1,35 @@
-"""What was decided, recorded or counted of an epoch that is repaired: what is shown stands."""
+"""What was decided, recorded, refused or counted of an epoch that is repaired: what is shown stands."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, RecordedStep
-from effectively_once.epoch import as_shown
+from effectively_once import RecordedStep
+from effectively_once.epoch import as_shown, refusals
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain, interventions
-from effectively_once.ledger.declaration import Declaration
-from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.objects import run
+from effectively_once.pipeline.columns import DEAD_LETTER
 from tests.thinned import thinned
 from tests.unit.library.broken_epochs import (
+    AFTER,
     EPOCHS,
     HIT,
+    SIZE,
     assert_exact,
     assert_goes_on,
     begun,
     broken,
+    die,
     records,
     truncating,
+    unrecord,
 )
-from tests.unit.library.orders_world import COLUMNS, ORDERS, WINDOWS
+from tests.unit.library.orders_world import ORDERS, World
 
 
 @pytest.mark.parametrize("length", [0, 60])
@@ -62,19 +66,11 @@ def test_windows_that_the_first_attempt_showed_stay_as_they_are() -> None:
     driver = world.driver()
     driver.part = truncating(5, 0)
     driver.finish(driver.declare())
-    body = world.store.objects[world.layout.head]
-    head = decode(body, "")
-    lost = head.model_copy(update={"tail": head.tail[:-1], "last_recorded": HIT - 1, "declared": head_declared(head)})
-    world.store.objects[world.layout.head] = lost.encode()
+    unrecord(world)
     with pytest.raises(SinkError):
         world.driver().start()
     world.repair()
     assert_goes_on(world)
-
-
-def head_declared(head: Head) -> Declaration:
-    last = head.tail[-1]
-    return Declaration(**{name: getattr(last, name) for name in Declaration.model_fields})
 
 
 def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_others() -> None:
@@ -84,16 +80,8 @@ def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_
         answers.update(rows["offset"].to_pylist())
         return pa.table({"price": rows["amount"]})
 
-    pipeline = Pipeline(
-        lambda frame: frame,
-        COLUMNS,
-        window_ms=100,
-        lateness_ms=100,
-        windows=WINDOWS,
-        recorded=RecordedStep("priced", price, pa.schema([("price", pa.int64())])),
-        rows=ORDERS.rows,
-    )
-    world = broken(4, pipeline=pipeline)
+    step = RecordedStep("priced", price, pa.schema([("price", pa.int64())]))
+    world = broken(4, pipeline=replace(ORDERS, recorded=step))
     before = Counter(answers)
     world.repair()
     world.driver().run(EPOCHS - HIT - 1)
@@ -125,3 +113,51 @@ def test_abandoning_an_epoch_takes_back_what_was_pinned_of_it() -> None:
     abandoned = run(interventions.abandon(world.layout, held), world.store).head.declared
     assert abandoned is not None
     assert (abandoned.is_abandoned, abandoned.shown) == (True, {})
+
+
+REASON = "refused_by_table orders: odd"
+
+
+def odd(rows: pa.Table) -> dict[int, str]:
+    return {number: "odd" for number, amount in enumerate(rows["amount"].to_pylist()) if amount % 2}
+
+
+def refused(world: World) -> set[tuple[str, int]]:
+    """Id and epoch of every dead letter that a table is the reason of."""
+    letters = [row for (name, _), sink in world.sinks.items() if name == DEAD_LETTER for row in sink.all()]
+    return {(row["id"], row["epoch"]) for row in letters if row["reason"] == REASON}
+
+
+def done(after: tuple[str, int]) -> list[tuple[str, int]]:
+    return AFTER[: AFTER.index(after)]
+
+
+@pytest.mark.parametrize("after", AFTER)
+def test_what_a_table_refused_of_an_epoch_stays_refused_though_its_constraint_goes(after: tuple[str, int]) -> None:
+    """Each id is accepted or a dead letter, never both; every sink of accepted rows shows the same."""
+    world = World(records(1), SIZE, replace(ORDERS, rows=ORDERS.rows[:2]))
+    world.tried = ("orders",)
+    for shard in (0, 1):
+        world.sinks["orders", shard].constraint = odd
+    world.driver().run(HIT)
+    driver = world.driver()
+    driver.part = truncating(1, 0)
+    die(driver, after)
+    assert world.layout.step_record(refusals.STEP, HIT, 0) in world.store.objects
+    visible = refused(world)
+    assert any(epoch == HIT for _, epoch in visible) == ((DEAD_LETTER, 0) in (after, *done(after)))
+    for shard in (0, 1):
+        world.sinks["orders", shard].constraint = lambda _: {}
+    world.repair()
+    world.driver().run(EPOCHS - HIT - 1)
+    shown = world.rows()
+    accepted = [row["id"] for row in shown["accepted"]]
+    assert sorted(row["id"] for row in shown["orders"]) == sorted(accepted)
+    assert len(set(accepted)) == len(accepted)
+    assert visible <= refused(world), "what was visible stays, and no other row was refused in its place"
+    assert not {id_ for id_, epoch in visible if epoch == HIT} & {
+        row["id"] for row in shown["accepted"] if row["epoch"] == HIT
+    }
+    counts = world.counts()
+    assert counts["in"] == counts["accepted"] + counts["duplicate"] + counts["late"] + counts["malformed"]
+    assert counts["late"] + counts["malformed"] == len(shown[DEAD_LETTER])

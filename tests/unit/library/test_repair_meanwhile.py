@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -19,18 +20,18 @@ from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from effectively_once.ledger.objects import Answer, Request
 from tests.thinned import thinned
 from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
-from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
+from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, Killed, World
 
 PRICE = pa.schema([("price", pa.int64())])
-PRICED = Pipeline(
-    lambda frame: frame,
-    COLUMNS,
-    window_ms=100,
-    lateness_ms=100,
-    windows=WINDOWS,
-    rows=ORDERS.rows,
-    recorded=RecordedStep("priced", lambda rows: pa.table({"price": rows["amount"]}), PRICE),
-)
+PRICED = replace(ORDERS, recorded=RecordedStep("priced", lambda rows: pa.table({"price": rows["amount"]}), PRICE))
+
+
+def numbered() -> RecordedStep:
+    """Return a step that answers otherwise each time."""
+    prices = itertools.count()
+    return RecordedStep(
+        "priced", lambda rows: pa.table({"price": [next(prices) for _ in range(rows.num_rows)]}, PRICE), PRICE
+    )
 
 
 class BrokenOffError(Exception):
@@ -109,12 +110,7 @@ def test_what_was_recorded_of_a_part_is_recorded_anew_where_nothing_else_is_deci
 
 def test_what_was_recorded_goes_on_to_count_for_rows_that_became_visible_after_the_command_looked() -> None:
     """A driver of before publishes with its own record, which a later one has not got."""
-    prices = itertools.count()
-    step = RecordedStep(
-        "priced", lambda rows: pa.table({"price": [next(prices) for _ in range(rows.num_rows)]}, PRICE), PRICE
-    )
-    pipeline = Pipeline(lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, rows=ORDERS.rows, recorded=step)
-    world = broken(4, after=None, pipeline=pipeline)
+    world = broken(4, after=None, pipeline=replace(ORDERS, windows=(), recorded=numbered()))
     sleeping = world.driver()
     sleeping.part = truncating(4, 0)
     pinned = world.declared
@@ -135,13 +131,7 @@ def test_what_was_recorded_goes_on_to_count_for_rows_that_became_visible_after_t
 
 def test_files_that_became_visible_after_the_command_looked_tell_by_whom() -> None:
     """Their rows do not say where they were read: the decision does that they were published with."""
-    prices = itertools.count()
-    step = RecordedStep(
-        "priced", lambda rows: pa.table({"price": [next(prices) for _ in range(rows.num_rows)]}, PRICE), PRICE
-    )
-    pipeline = Pipeline(
-        lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, rows=(ToFiles("archive"),), recorded=step
-    )
+    pipeline = replace(ORDERS, windows=(), rows=(ToFiles("archive"),), recorded=numbered())
     world = broken(4, after=None, pipeline=pipeline, part=lambda _, rows: rows)
     sleeping, pinned = world.driver(), world.declared
     world.repair()

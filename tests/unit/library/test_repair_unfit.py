@@ -12,7 +12,7 @@ from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, ControlError, SinkError
 from effectively_once.sinks.publish import Mark
 from effectively_once.state import deltas
-from tests.unit.library.broken_epochs import HIT, SIZE, assert_goes_on, begun, broken, driver_shard, records
+from tests.unit.library.broken_epochs import HIT, SIZE, assert_goes_on, begun, broken, driver_shard, records, unrecord
 from tests.unit.library.orders_world import COLUMNS, OLD, World
 
 
@@ -83,9 +83,7 @@ def test_files_that_do_not_say_which_rows_they_show_are_refused() -> None:
     pinned = driver.declare()
     told = driver.attempt(pinned, *pinned.ranges["events"]["0"])
     assert driver.record(pinned, told)
-    head = world.head
-    lost = head.model_copy(update={"tail": head.tail[:-1], "last_recorded": HIT - 1, "declared": pinned})
-    world.store.objects[world.layout.head] = lost.encode()
+    unrecord(world)
     refused(world, r"nothing tells which rows of the input these are \(shard 0: .*sink archive shows the epoch")
 
 

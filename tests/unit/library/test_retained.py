@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +19,6 @@ from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.offsets import Offsets
 from effectively_once.operate.abandon import accept_loss
-from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sources import retained
 from effectively_once.sources.kafka import END, KafkaSource
 from tests.settings import pipeline_settings
@@ -159,13 +158,22 @@ class Source:
         return {"0": time_ms if time_ms < 100 else END}
 
 
-def looked(source: Source, at: dict[str, int], now: float = 110) -> tuple[float | None, float | None]:
-    metrics = Metrics("uc")
-    given: Any = source
+def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"effectively_once_input_{name}", {"pipeline": "uc", **labels})
+
+
+OF_PARTITION = {"topic": "events", "partition": "0"}
+
+
+def looked(source: Source, at: dict[str, int], now: float = 110) -> Metrics:
+    metrics, given = Metrics("uc"), cast(Any, source)
     InputWatch(given, metrics, lambda: at, clock=lambda: now).look()
-    names = ("input_retention_left_ratio", "input_retention_seconds")
-    told = [metrics.registry.get_sample_value(f"effectively_once_{name}", {"pipeline": "uc"}) for name in names]
-    return told[0], told[1]
+    return metrics
+
+
+def left(source: Source, at: dict[str, int]) -> tuple[float | None, float | None]:
+    metrics = looked(source, at)
+    return sample(metrics, "retention_left_ratio"), sample(metrics, "retention_seconds")
 
 
 @pytest.mark.parametrize(
@@ -184,32 +192,23 @@ def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_re
     at: dict[str, int], share: float
 ) -> None:
     """Retention is 80 ms and now is 110: older than 20, 40 and 60 ms are the offsets below 90, 70 and 50."""
-    assert looked(Source(80), at) == (share, 0.08)
+    assert left(Source(80), at) == (share, 0.08)
 
 
 def test_a_look_tells_what_is_unread_since_when_and_whether_a_copy_is_missing() -> None:
     source, metrics, now = Source(earliest=0), Metrics("uc"), 40_000.0
     at = {"0": 80}
-    given: Any = source
-    watch = InputWatch(given, metrics, lambda: at, clock=lambda: now)
+    watch = InputWatch(cast(Any, source), metrics, lambda: at, clock=lambda: now)
 
     def tell() -> list[float | None]:
-        by_partition = {"pipeline": "uc", "topic": "events", "partition": "0"}
-        labels = {"input_unread_offsets": by_partition, "input_unread_seconds": by_partition}
-        names = (*labels, "input_degraded_partitions")
-        return [
-            metrics.registry.get_sample_value(f"effectively_once_{name}", labels.get(name, {"pipeline": "uc"}))
-            for name in names
-        ]
+        unread = [sample(metrics, name, **OF_PARTITION) for name in ("unread_offsets", "unread_seconds")]
+        return [*unread, sample(metrics, "degraded_partitions")]
 
-    def timestamp() -> float | None:
-        return metrics.registry.get_sample_value("effectively_once_input_seen_timestamp_seconds", {"pipeline": "uc"})
-
-    assert timestamp() == 0
+    assert sample(metrics, "seen_timestamp_seconds") == 0
     # Of the topic it is known by then that offset 80 came at 80 ms, and 90 has not come: asked 30 and 60 s back.
     watch.look()
     assert tell() == [10, pytest.approx(30, abs=3), 0]
-    assert timestamp() == pytest.approx(time.time(), abs=60)
+    assert sample(metrics, "seen_timestamp_seconds") == pytest.approx(time.time(), abs=60)
     now, source.end, at, source.degraded = 70_000.0, 160, {"0": 120}, 2
     watch.look()
     assert tell() == [30, 15, 2]
@@ -220,17 +219,14 @@ def test_a_look_tells_what_is_unread_since_when_and_whether_a_copy_is_missing() 
 
 
 def test_without_a_retention_only_what_is_lost_is_told() -> None:
-    assert looked(Source(-1), {"0": 15}) == (1, -1)
-    assert looked(Source(-1), {"0": 9}) == (0, -1)
+    assert left(Source(-1), {"0": 15}) == (1, -1)
+    assert left(Source(-1), {"0": 9}) == (0, -1)
 
 
 @pytest.mark.parametrize(("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80), ({}, 80)])
 def test_unread_is_what_can_be_read_and_no_epoch_covers(at: dict[str, int], unread: int) -> None:
     """Neither what expired, nor what an open transaction holds back."""
-    metrics, labels = Metrics("uc"), {"pipeline": "uc", "topic": "events", "partition": "0"}
-    given: Any = Source()
-    InputWatch(given, metrics, lambda: at, clock=lambda: 110).look()
-    assert metrics.registry.get_sample_value("effectively_once_input_unread_offsets", labels) == unread
+    assert sample(looked(Source(), at), "unread_offsets", **OF_PARTITION) == unread
 
 
 def test_unread_is_listed_for_all_partitions_also_of_one_that_came_later() -> None:
@@ -243,8 +239,7 @@ def test_unread_is_listed_for_all_partitions_also_of_one_that_came_later() -> No
 def test_a_broker_that_is_away_does_not_end_the_watch_and_a_driver_that_stops_does() -> None:
     source, stopping = Source(), threading.Event()
     source.away = True
-    given: Any = source
-    watch = InputWatch(given, Metrics("uc"), lambda: {})
+    watch = InputWatch(cast(Any, source), Metrics("uc"), lambda: {})
     stopping.set()
     watch._run(stopping)
     assert source.asked == 1
@@ -252,7 +247,7 @@ def test_a_broker_that_is_away_does_not_end_the_watch_and_a_driver_that_stops_do
 
 def test_a_range_that_begins_before_what_the_topic_held_last_is_not_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that would read on would find out by an error of Spark, when the epoch is declared."""
-    settings: PipelineSettings = pipeline_settings()
+    settings = pipeline_settings()
     source = KafkaSource(settings)
     monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
     monkeypatch.setattr(source, "committed_ends", lambda _: {"0": 50})

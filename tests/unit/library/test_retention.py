@@ -114,10 +114,7 @@ def left_over(store: AgedStore) -> dict[Sort, list[str]]:
     with_rows = next(epoch for epoch, _ in rows_of(store))
     return {
         Sort.DELTAS: put(
-            store,
-            LAYOUT.delta("ids", 5, 0),
-            LAYOUT.span("counts", 0, floor - 1, 1),
-            LAYOUT.delta("old", 38, 0),
+            store, LAYOUT.delta("ids", 5, 0), LAYOUT.span("counts", 0, floor - 1, 1), LAYOUT.delta("old", 38, 0)
         ),
         Sort.FILES: put(
             store, LAYOUT.staged_file(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged_file(GLOBAL_COUNTS, 0, "bb")

@@ -36,6 +36,7 @@ def test_in_a_pod_it_names_the_image_for_whoever_has_to_bring_it_back(monkeypatc
     monkeypatch.setenv(runtime.IMAGE_VARIABLE, "")
     bare = runtime_of(None)
     assert IMAGE not in bare
+    assert "jars" not in bare, "who knows no class path tells of none"
     monkeypatch.setenv(runtime.IMAGE_VARIABLE, image)
     assert runtime_of(None) == {**bare, IMAGE: image}
 
@@ -64,7 +65,3 @@ def test_where_the_jars_lie_is_no_part_of_it(
     (tmp_path / "spark").rename(tmp_path / "other")
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "other"))
     assert runtime_of(jars)["jars"] == before
-
-
-def test_who_knows_no_class_path_tells_of_no_jars() -> None:
-    assert "jars" not in runtime_of(None)

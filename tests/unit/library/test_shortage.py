@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +11,11 @@ import pytest
 from effectively_once.driver import main
 from effectively_once.driver.outage import outage
 from effectively_once.driver.shortage import name_shortage
-from effectively_once.errors import PipelineError, ShortageError, UnreachableError
+from effectively_once.errors import ShortageError, UnreachableError
+from tests.unit.library.test_main import Process
 from tests.unit.library.test_outage import BROKER, PUT, STORE, CapturedError, failed
 
+FULL = "No space left on device"
 TASK = "Lost task 0.15 in stage 3.0 (TID 41) (10.1.2.3 executor 5): "
 LOST = "ExecutorLostFailure (executor 7 exited caused by one of the running tasks) Reason: "
 OF_KUBERNETES = (
@@ -22,6 +23,10 @@ OF_KUBERNETES = (
     "container statuses:\n\n\t container name: executor\n\t container state: terminated\n\t exit code: 137\n\t "
     "termination reason: OOMKilled"
 )
+DRIVER_OVERHEAD = "pipelines.<name>.driver.memory_overhead_mib (spark.driver.memoryOverhead)"
+EXECUTOR_HEAP = "pipelines.<name>.executors.memory_mib (spark.executor.memory)"
+EXECUTOR_OVERHEAD = "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)"
+KILLED = "was killed, as a container is that takes more memory than its limit: "
 
 
 def named(text: str) -> ShortageError:
@@ -35,19 +40,15 @@ def named(text: str) -> ShortageError:
 @pytest.mark.parametrize(
     ("text", "what", "where"),
     [
+        (f"OSError: [Errno 28] {FULL}: '/scratch/a b'", f"the driver cannot write: {FULL}", "/scratch/a b"),
         (
-            "OSError: [Errno 28] No space left on device: '/scratch/a b'",
-            "the driver cannot write: No space left on device",
-            "/scratch/a b",
-        ),
-        (
-            "java.io.FileNotFoundException: /var/data/spark-1/temp_shuffle (No space left on device)",
-            "the driver cannot write: No space left on device",
+            f"java.io.FileNotFoundException: /var/data/spark-1/temp_shuffle ({FULL})",
+            f"the driver cannot write: {FULL}",
             "/var/data/spark-1/temp_shuffle",
         ),
         (
-            f"Job aborted due to stage failure: {TASK}java.io.IOException: No space left on device",
-            "executor 5 cannot write: No space left on device",
+            f"Job aborted due to stage failure: {TASK}java.io.IOException: {FULL}",
+            f"executor 5 cannot write: {FULL}",
             "host 10.1.2.3",
         ),
         (
@@ -56,15 +57,11 @@ def named(text: str) -> ShortageError:
             "host 10.1.2.3",
         ),
         (
-            "Lost task 0.0 in stage 0.0 (TID 0) (here executor driver): java.io.IOException: No space left on device",
-            "the driver cannot write: No space left on device",
+            f"Lost task 0.0 in stage 0.0 (TID 0) (here executor driver): java.io.IOException: {FULL}",
+            f"the driver cannot write: {FULL}",
             "host here",
         ),
-        (
-            "java.io.IOException: No space left on device",
-            "the driver cannot write: No space left on device",
-            "machine or pod of the driver",
-        ),
+        (f"java.io.IOException: {FULL}", f"the driver cannot write: {FULL}", "machine or pod of the driver"),
     ],
 )
 def test_a_disk_without_room_is_named_with_host_and_folder(text: str, what: str, where: str) -> None:
@@ -91,48 +88,32 @@ def test_a_disk_that_takes_no_writes_is_another_way_out() -> None:
         (
             f"{TASK}java.lang.OutOfMemoryError: GC overhead limit exceeded",
             "the JVM of executor 5 has no memory left: OutOfMemoryError: GC overhead limit exceeded",
-            "pipelines.<name>.executors.memory_mib (spark.executor.memory)",
+            EXECUTOR_HEAP,
         ),
         (
             f"{TASK}java.lang.OutOfMemoryError: Cannot reserve bytes of Direct buffer memory",
             "the JVM of executor 5 has no memory left",
-            "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
+            EXECUTOR_OVERHEAD,
         ),
         (
             f"{TASK}org.apache.arrow.memory.OutOfMemoryException: Unable to allocate buffer",
             "the JVM of executor 5 has no memory left",
-            "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
+            EXECUTOR_OVERHEAD,
         ),
         (
             f"{TASK}org.apache.spark.api.python.PythonException: Traceback (most recent call last):\nMemoryError",
             "the Python of executor 5 has no memory left: MemoryError",
-            "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
+            EXECUTOR_OVERHEAD,
         ),
         (
             f"{TASK}PythonException: Traceback:\npyarrow.lib.ArrowMemoryError: malloc of size 64 failed",
             "the Python of executor 5 has no memory left: pyarrow.lib.ArrowMemoryError",
-            "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
+            EXECUTOR_OVERHEAD,
         ),
-        (
-            f"{LOST}{OF_KUBERNETES}",
-            "executor 7 was killed, as a container is that takes more memory than its limit: exited with exit code 137",
-            "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
-        ),
-        (
-            OF_KUBERNETES.partition("exit code: 137")[2],
-            "the driver was killed, as a container is that takes more memory than its limit: OOMKilled",
-            "pipelines.<name>.driver.memory_overhead_mib (spark.driver.memoryOverhead)",
-        ),
-        (
-            f"{LOST}Command exited with code 137",
-            "executor 7 was killed, as a container is that takes more memory than its limit: exited with code 137",
-            "pipelines.<name>.executors.memory_overhead_mib (spark.executor.memoryOverhead)",
-        ),
-        (
-            f"{LOST}Command exited with code 52",
-            "executor 7 was killed, as a container is that takes more memory than its limit: exited with code 52",
-            "pipelines.<name>.executors.memory_mib (spark.executor.memory)",
-        ),
+        (f"{LOST}{OF_KUBERNETES}", f"executor 7 {KILLED}exited with exit code 137", EXECUTOR_OVERHEAD),
+        (OF_KUBERNETES.partition("exit code: 137")[2], f"the driver {KILLED}OOMKilled", DRIVER_OVERHEAD),
+        (f"{LOST}Command exited with code 137", f"executor 7 {KILLED}exited with code 137", EXECUTOR_OVERHEAD),
+        (f"{LOST}Command exited with code 52", f"executor 7 {KILLED}exited with code 52", EXECUTOR_HEAP),
     ],
 )
 def test_memory_that_ran_out_names_the_setting_that_gives_more(text: str, what: str, setting: str) -> None:
@@ -192,17 +173,9 @@ def test_a_start_tries_the_scratch_folder_before_anything_is_asked(
         tried.append(conf)
         raise ShortageError("the driver cannot write", "folder /scratch", "Make room.")
 
-    class Untouched:
-        def __init__(self, *_: Any) -> None: ...
-
-        def check(self) -> None:
-            raise PipelineError("a server was asked", "here", "No.")
-
-    monkeypatch.setattr(main, "job_of", lambda *_: SimpleNamespace(pipeline=SimpleNamespace(functions=())))
-    monkeypatch.setattr(main, "Driver", Untouched)
+    process = Process(monkeypatch, standby=False)
     monkeypatch.setattr(main, "try_scratch", full)
-    monkeypatch.setitem(os.environ, main.WHEEL_DIGEST, "a" * 64)
-    monkeypatch.setitem(os.environ, main.SPARK_CONF, '{"spark.local.dir": "/scratch"}')
-    assert main.run(["settings.json"]) == ShortageError.exit_code
-    assert tried == [{"spark.local.dir": "/scratch"}]
+    monkeypatch.setenv(main.SPARK_CONF, '{"spark.local.dir": "/scratch"}')
+    assert process.run() == ShortageError.exit_code
+    assert (tried, process.order) == ([{"spark.local.dir": "/scratch"}], [])
     assert capsys.readouterr().err.startswith("ShortageError: the driver cannot write (folder /scratch)")

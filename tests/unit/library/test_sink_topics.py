@@ -18,7 +18,6 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.head import Head, decode
 from effectively_once.ledger.objects import run
 from effectively_once.pipeline.job import Job
-from effectively_once.sinks.tables import comment_with, identity
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, taken
@@ -119,23 +118,6 @@ def test_a_start_asks_for_the_ids_of_all_of_them(monkeypatch: pytest.MonkeyPatch
         **OURS,
     }
     assert [name.partition("/")[0] for name in looked] == [LAYOUT.pipeline], "it may not see what is beside its folder"
-
-
-@pytest.mark.parametrize(
-    ("comment", "found"),
-    [
-        ("effectively-once 0a1b", "0a1b"),
-        ("Orders.\neffectively-once 0a1b, do not drop", "0a1b"),
-        ("Orders", "16400"),
-        (None, "16400"),
-    ],
-)
-def test_a_table_is_known_by_its_comment_or_else_by_its_oid(comment: str | None, found: str) -> None:
-    """A dump keeps the comment; a table of somebody else's making has none."""
-    session: Any = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: ("16400", comment)))
-    assert identity(session, ("clicks", "orders")) == found
-    written = comment_with(found, ("clicks", "orders")).as_string(None)
-    assert written == f'COMMENT ON TABLE "clicks"."orders" IS \'effectively-once {found}\''
 
 
 @pytest.mark.parametrize(("policy", "keeps"), [("compact", True), ("delete", False), ("compact,delete", False)])

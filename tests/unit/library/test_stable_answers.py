@@ -52,11 +52,13 @@ def test_another_answer_than_declared_is_refused_by_the_steps_name_and_not_recor
 
 
 def test_a_null_is_refused_where_the_step_declares_none() -> None:
-    given = pa.table({"rate": [1.0, None], "quote": [None, None]}, schema=ADDS)
+    """Before it is recorded, where it would be for good: the next attempt asks again."""
+    given, store = pa.table({"rate": [1.0, None], "quote": [None, None]}, schema=ADDS), MemoryStore()
     strict = pa.schema([pa.field("rate", pa.float64(), nullable=False), ("quote", pa.string())])
     with pytest.raises(StepError, match="rate is null in 1 rows"):
-        ask(MemoryStore(), lambda _: given, adds=strict)
-    assert ask(MemoryStore(), lambda _: given)[0]["quote"].null_count == 2
+        ask(store, lambda _: given, adds=strict)
+    assert store.objects == {}
+    assert ask(store, lambda _: given)[0]["quote"].null_count == 2
 
 
 def test_columns_may_come_in_another_order_than_declared() -> None:

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.driver.checkpoints import Checkpoint
-from effectively_once.driver.spark_state import PARTITIONS, refuse_other_settings
+from effectively_once.driver.spark_state import PARTITIONS
 from effectively_once.driver.stateful_plan import _ByShard, state_error
 from effectively_once.epoch.shard_step import ShardStep
 from effectively_once.epoch.stateful_step import (
@@ -264,12 +264,6 @@ def test_notes_are_those_of_the_epoch_once_a_shard() -> None:
     assert _ByShard().zero(merged) == {}
 
 
-def test_settings_that_the_state_began_with_may_not_change() -> None:
-    refuse_other_settings({PARTITIONS: "2", "spark.other": "x"}, 2, "s3://b/c")
-    with pytest.raises(SettingsError, match=f"{PARTITIONS} was 4 when the state began and is 2 now"):
-        refuse_other_settings({PARTITIONS: "4"}, 2, "s3://b/c")
-
-
 def test_state_that_spark_cannot_load_is_named() -> None:
     lost = RuntimeError("Job aborted\nCaused by: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_CHECKPOINT] An error\nmore")
     found = state_error(lost)
@@ -278,7 +272,7 @@ def test_state_that_spark_cannot_load_is_named() -> None:
     assert state_error(RuntimeError("Job aborted")) is None
 
 
-CONF = {PARTITIONS: "2"}
+CONF = {PARTITIONS: "2", "spark.other": "x"}
 
 
 class Folder:

@@ -79,6 +79,14 @@ def show(place: Place, pipeline: Pipeline, results: list[pa.RecordBatch]) -> dic
     return note
 
 
+def shown(pipeline: Pipeline, *results: dict[str, Any]) -> Place:
+    """Run an epoch without records whose query gives these results."""
+    place = Place()
+    decide(place, pipeline, [])
+    show(place, pipeline, batches_of([*results]))
+    return place
+
+
 def letters(place: Place) -> list[dict[str, Any]]:
     return [json.loads(value) for _, value in place.published[DEAD_LETTER, 0]]
 
@@ -175,18 +183,13 @@ FINE: list[tuple[Pipeline, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("pipeline", "change"), FINE)
 def test_one_at_the_edge_is_published(pipeline: Pipeline, change: dict[str, Any]) -> None:
-    place = Place()
-    decide(place, pipeline, [])
-    show(place, pipeline, batches_of([change]))
-    assert letters(place) == []
+    assert letters(shown(pipeline, change)) == []
 
 
 def test_of_results_that_replace_each_other_within_an_epoch_a_table_gets_none() -> None:
     """PostgreSQL refuses the statement, whoever repeats it; a topic or file holds both."""
     for pipeline, number in ((TO_TABLE, 2), (TO_TOPIC, 0), (TO_FILES, 0), (made(ToTable("per_user")), 0)):
-        place = Place()
-        decide(place, pipeline, [])
-        show(place, pipeline, batches_of([{"note": "one"}, {"n": 2}, {"note": "two"}, {"note": b"\xff", "n": 2}]))
+        place = shown(pipeline, {"note": "one"}, {"n": 2}, {"note": "two"}, {"note": b"\xff", "n": 2})
         twice = [what for what in wrong(place) if what == "its key (user, n) is that of another result of this epoch"]
         assert (len(twice), len(wrong(place)) - len(twice)) == (number, 1)
 
@@ -220,11 +223,7 @@ def test_a_repeat_that_gets_results_in_another_order_tells_the_same_letters(
 
 
 def test_a_letter_of_a_result_larger_than_its_topic_takes_is_shortened() -> None:
-    pipeline = made(ToKafka("per_user", key="user"))
-    place = Place()
-    decide(place, pipeline, [])
-    show(place, pipeline, batches_of([{"note": "\1" * 2_200_000}]))
-    (letter,) = letters(place)
+    (letter,) = letters(shown(made(ToKafka("per_user", key="user")), {"note": "\1" * 2_200_000}))
     value = json.loads(letter["value"])
     assert (value["user"], len(value["note"])) == ("ann", 2_000 // (1 + len(RESULTS)))
 

@@ -1,4 +1,4 @@
-"""What an object store answers to a GET is taken for an object, or for its absence, only where it proves that."""
+"""What an object store answers is taken for an object, or for its absence, only where it proves that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from effectively_once.errors import UnreachableError
-from effectively_once.ledger.objects import Absent, Found, Get
+from effectively_once.ledger.objects import Absent, Found, Get, create_once, run
 from effectively_once.store import object_store, s3_client
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from tests.unit.library.http_store import NONE, Handler, serving
@@ -73,3 +73,25 @@ def test_one_that_does_not_is_asked_again(opened: Opened) -> None:
 def test_a_client_that_does_not_count_bytes_is_counted_after() -> None:
     """As urllib3 was before its second version."""
     assert object_store.unproven(200, {"ETag": "1", "Content-Length": "5"}, b"body") == "4 of 5 bytes"
+
+
+def test_a_put_that_is_never_taken_ends_as_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that answers reads and takes no writes: the protocol must not ask it for ever."""
+    monkeypatch.setenv(s3_client.ACCESS_KEY, "a")
+    monkeypatch.setenv(s3_client.SECRET_KEY, "b" * 8)
+    puts: list[str] = []
+
+    class NoRoom(Handler):
+        def respond(self) -> None:
+            if self.command == "PUT":
+                puts.append(self.path)
+                self.answer(507)
+            else:
+                self.answer(404, NONE)
+
+    with (
+        serving(NoRoom) as endpoint,
+        pytest.raises(UnreachableError, match=r"no room left.*507.*Make room on its disk"),
+    ):
+        run(create_once("key", b"body"), S3ObjectStore(BucketAddress(endpoint, "bucket"), patience_s=0.7))
+    assert 2 <= len(puts) <= 6

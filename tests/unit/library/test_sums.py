@@ -49,13 +49,7 @@ def test_groups_come_to_the_exact_sums_of_their_rows_in_one_step_or_two(rows: li
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        [2**63 - 1024, *[500] * 7],
-        [2**63 - 1024, 500, 600],
-        [2**62, 2**62 - 1024, 500, 500, 500],
-        [LEAST, -1],
-    ],
+    "values", [[2**63 - 1024, *[500] * 7], [2**63 - 1024, 500, 600], [2**62, 2**62 - 1024, 500, 500, 500], [LEAST, -1]]
 )
 def test_a_sum_just_beyond_64_bits_does_not_wrap(values: list[int]) -> None:
     """Added up as floating-point numbers these are 2^63, or less."""

@@ -8,18 +8,12 @@ import pytest
 
 from effectively_once.epoch import publishing
 from effectively_once.operate.dead_letters.dead_letter_topic import BEYOND_S, DeadLetterTopic
-from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks import kafka
 from effectively_once_jobs.user_counts import pipeline
+from tests.settings import pipeline_settings
 
-SETTINGS = PipelineSettings(
-    pipeline="counts",
-    topic="events",
-    job="effectively_once_jobs.user_counts",
-    kafka_bootstrap="localhost:1",
-    s3_endpoint="http://localhost:1",
-    s3_bucket="bucket",
-)
+SETTINGS = pipeline_settings(pipeline="counts")
+OPENED: list[dict[str, Any]] = []
 
 
 class Producer:
@@ -31,9 +25,6 @@ class Producer:
     def list_topics(self, *_: Any, **__: Any) -> None: ...
 
     def init_transactions(self, *_: Any) -> None: ...
-
-
-OPENED: list[dict[str, Any]] = []
 
 
 @pytest.mark.parametrize("seconds", [None, 10])

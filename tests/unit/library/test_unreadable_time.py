@@ -1,9 +1,10 @@
-"""A Kafka timestamp that Spark's source cannot read is named with its record, and with what gets past it."""
+"""A Kafka timestamp that Spark's source cannot read: topics take none, and one that is there is named."""
 
 from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,15 +15,14 @@ from effectively_once.driver import driver
 from effectively_once.driver.driver import Driver
 from effectively_once.driver.unreadable_time import unreadable_time
 from effectively_once.errors import SourceError
-from effectively_once.ledger import chain, continuity, interventions
-from effectively_once.ledger.loss import Loss
+from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
-from effectively_once.operate.abandon import accept_loss
-from effectively_once.sources import retained, unreadable
+from effectively_once.sources import unreadable
+from effectively_once.sources.times import AFTER, AHEAD_MAX_MS, BEFORE, BOUNDS, takes_any_time
 from effectively_once.sources.unreadable import FITS_MS, Unreadable
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, record_of, taken
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, taken
 from tests.unit.library.test_outage import CapturedError, failed
 
 FAILED = "java.lang.ArithmeticException: long overflow"
@@ -36,6 +36,7 @@ TRACE = (
 POISON_MS = -9_300_000_000_000_000
 FOUND = Unreadable("events", "1", 67, POISON_MS, 60)
 TOPIC = "events"
+LONGEST = str(2**63 - 1)
 
 
 class Records:
@@ -172,26 +173,23 @@ def test_a_driver_looks_in_the_epoch_that_it_declared(monkeypatch: pytest.Monkey
     assert Named().name_error(CapturedError(failed("boom"))) is None
 
 
-def test_the_named_way_gets_past_it() -> None:
-    """Records up to it deleted: the loss is what the declared epoch did not read, and the next begins behind it."""
-    store = MemoryStore()
-    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
-    start, end = declaration(3).ranges[TOPIC]["1"]
-    first = {TOPIC: {"0": 0, "1": start + 8}}
-    assert start + 8 < end
-    due = {TOPIC: {"1": (start, start + 8)}}
-    with pytest.raises(SourceError, match=r"cannot be finished.*accept-loss"):
-        retained.check(held.head, first)
-    assert accept_loss._find_lost(held.head, first) == due
-    # As the command does it: the declared epoch over nothing, then the loss.
-    held = run(interventions.abandon(LAYOUT, held), store)
-    assert held.head.declared is not None
-    held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
-    assert retained.find_gone(held.head, first) == due
-    held = run(
-        interventions.give_up(LAYOUT, held, Loss(offsets=due, at_ms=1), lineage="000009-cdef", wheel_digest="c" * 64),
-        store,
-    )
-    held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)  # type: ignore[arg-type]
-    retained.check(held.head, first)
-    assert continuity.ends(held.head)[TOPIC]["1"] == start + 8
+@pytest.mark.parametrize(
+    ("settings", "any_time"),
+    [
+        (BOUNDS, False),
+        ({BEFORE: LONGEST, AFTER: "3600000"}, True),
+        ({**BOUNDS, AFTER: LONGEST}, True),
+        ({}, True),
+        ({BEFORE: LONGEST, AFTER: LONGEST, "message.timestamp.type": "LogAppendTime"}, False),
+    ],
+    ids=["as create makes it", "a broker's default", "of an older broker", "a broker that knows no bounds", "its own"],
+)
+def test_a_topic_that_takes_any_time_is_told(settings: dict[str, str], any_time: bool) -> None:
+    assert takes_any_time(settings) == any_time
+
+
+def test_what_is_within_the_bounds_is_a_date_and_fits_microseconds() -> None:
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    for time_ms in (now_ms - int(BOUNDS[BEFORE]), now_ms + AHEAD_MAX_MS):
+        assert abs(time_ms) * 1000 < 2**63
+        assert 1 <= 1970 + time_ms / 31_556_952_000 < 9999

@@ -1,16 +1,20 @@
-"""Without a wheel the version is all of a job's own code: whatever changes the meaning of a record is in it (R3)."""
+"""Without a wheel the version is all of a job's own code (R3); a package has one digest wherever it lies."""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from effectively_once.driver.version import code_digest, package_digests
+from effectively_once.driver.version import code_digest, package_digest, package_digests
+from effectively_once_jobs.user_counts import pipeline
 
 FILES = {
     "shop/__init__.py": "",
@@ -93,3 +97,30 @@ def test_the_place_of_the_code_is_no_part_of_it(
     for name in [name for name in sys.modules if name.partition(".")[0] in ("shop", "beside", "far")]:
         del sys.modules[name]
     assert code_digest(importlib.import_module("shop.clicks").events) == first
+
+
+def test_a_package_has_one_digest_wherever_it_lies(events: Any, tmp_path: Path) -> None:
+    first = package_digests(functools.partial(events))
+    assert set(first) == {"effectively_once", "shop"}
+    elsewhere = Path(shutil.copytree(tmp_path / "shop", tmp_path / "site-packages" / "shop"))
+    (elsewhere / "__pycache__").mkdir(exist_ok=True)
+    (elsewhere / "notes.txt").write_text("no code")
+    assert package_digest(elsewhere) == first["shop"]
+    (elsewhere / "clicks" / "parse.py").rename(elsewhere / "clicks" / "other.py")
+    assert package_digest(elsewhere) != first["shop"]
+    (tmp_path / "shop" / "clicks" / "later.py").write_text("")
+    assert package_digests(events)["shop"] != first["shop"]
+
+
+def test_a_module_that_is_a_file_alone_is_digested_by_its_name(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text("X = 1")
+    other.write_text("X = 1")
+    assert package_digest(one) != package_digest(other)
+    (tmp_path / "moved").mkdir()
+    assert package_digest(Path(shutil.copy(one, tmp_path / "moved"))) == package_digest(one)
+
+
+def test_a_function_of_no_module_is_passed_over() -> None:
+    nameless = replace(pipeline, transform=len)
+    assert set(package_digests(*nameless.functions)) >= {"effectively_once"}
