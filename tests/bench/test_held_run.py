@@ -25,8 +25,8 @@ from tests.bench.held_table import BY_FRONT, BY_SLOWEST, BY_SPLIT
 from tests.bench.memory import Peaks
 from tests.bench.place import Place, Started
 from tests.bench.s1_events import PARTITIONS, START_MS
-from tests.bench.test_held_events import Clock
-from tests.bench.test_memory import EXECUTOR, JAVA, WORKER
+from tests.bench.test_events import Clock
+from tests.bench.test_processes import EXECUTOR, JAVA, WORKER
 from tests.bench.visible import Visible
 
 RECORDS, EPOCH_ROWS, BOUND = 4_000, 100, 7

@@ -1,15 +1,20 @@
-"""Rows per second are counted from the end of the warm-up to the end of all, whatever was measured."""
+"""Rows per second, from the end of the warm-up to the end of all, whatever announces them; and visible windows."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from effectively_once.progress import VARIABLE
 from tests.bench import rates
 from tests.bench.errors import BenchError
 from tests.bench.rates import Seen
+from tests.bench.spark_arm import watch
+from tests.bench.visible import Visible
 
 SEEN = [Seen(1_000, 100), Seen(3_000, 250), Seen(4_000, 600), Seen(8_000, 1_000), Seen(20_000, 1_000)]
 
@@ -69,3 +74,65 @@ def test_of_one_that_is_looked_at_only_what_is_new_is_kept() -> None:
 
 def measured_between(rate: rates.Rate) -> tuple[int, float, float]:
     return rate.rows, rate.began_ms, rate.ended_ms
+
+
+def result(user: str, start: int, count: int) -> bytes:
+    return json.dumps({"user": user, "window_start_ms": start, "count": count}).encode()
+
+
+def test_a_window_is_visible_when_its_last_result_is() -> None:
+    visible = Visible()
+    for line, t_ms in ((result("a", 0, 2), 10.0), (result("b", 60, 1), 20.0), (result("b", 0, 3), 30.0)):
+        visible.see(line, t_ms)
+    assert visible.at_ms == {0: 30.0, 60: 20.0}
+    assert visible.counted() == {0: 5, 60: 1}
+
+
+def _progress(batch: int, rows: int, *, waited: bool = False) -> Any:
+    took = {"triggerExecution": 250, **({} if waited else {"addBatch": 100})}
+    return SimpleNamespace(
+        batchId=batch, numInputRows=rows, timestamp="1970-01-01T00:00:02.000Z", durationMs=took, stateOperators=[]
+    )
+
+
+class _Query:
+    """A query that has come further each time it is asked."""
+
+    def __init__(self, *steps: list[Any]) -> None:
+        self._steps = [[], *steps]
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802 - Spark's name
+        if len(self._steps) == 1:
+            raise AssertionError("asked again after the last batch")
+        del self._steps[0]
+        return False
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
+        return self._steps[0][-1] if self._steps[0] else None
+
+    @property
+    def recentProgress(self) -> list[Any]:  # noqa: N802 - Spark's name
+        return self._steps[0]
+
+
+def test_batches_are_announced_with_the_end_that_spark_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "events.jsonl"))
+    first, second, third = _progress(0, 5), _progress(1, 6), _progress(2, 7)
+    idle = _progress(1, 0, waited=True)
+
+    watch(_Query([], [first, idle], [first, idle, second, third]), batches=3)
+
+    assert rates.batches(tmp_path / "events.jsonl") == [
+        rates.Seen(2250, 5),
+        rates.Seen(2250, 11),
+        rates.Seen(2250, 18),
+    ]
+
+
+def test_a_query_beside_it_that_has_failed_ends_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "events.jsonl"))
+
+    watch(_Query([_progress(0, 5)]), beside=[SimpleNamespace(isActive=True), SimpleNamespace(isActive=False)])
+
+    assert rates.batches(tmp_path / "events.jsonl") == [rates.Seen(2250, 5)]

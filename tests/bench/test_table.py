@@ -1,10 +1,12 @@
-"""Below a table it is said which target is met, and a missed one is said as plainly."""
+"""Which target is met is said below a table, a missed one as plainly; a figure shows every sample."""
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 import pytest
 
-from tests.bench import table
+from tests.bench import figure, table
 from tests.bench.table import Target
 
 SAMPLES = {"ours": [30.0, 10.0, 20.0], "theirs": [10.0, 9.0, 11.0]}
@@ -45,3 +47,31 @@ def test_text_bars_are_as_long_as_the_medians() -> None:
 
     assert (ours.count("█"), theirs.count("█")) == (10, 5)
     assert ours.endswith("20 rows/s")
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+BARS = {"ours": [100.0, 120.0], "Spark's < default": [50.0, 40.0, 45.0]}
+
+
+def test_every_sample_is_shown_and_names_are_escaped() -> None:
+    root = ET.fromstring(figure.draw("S1", "rows/s", BARS))  # noqa: S314 - our own text
+
+    assert len(root.findall(f"{SVG}circle")) == 5
+    assert len(root.findall(f"{SVG}rect")) == 2
+    assert "Spark's < default" in [text.text for text in root.findall(f"{SVG}text")]
+
+
+def test_bars_are_in_proportion_to_medians() -> None:
+    root = ET.fromstring(figure.draw("S1", "rows/s", BARS))  # noqa: S314 - our own text
+
+    ours, theirs = (float(bar.attrib["width"]) for bar in root.findall(f"{SVG}rect"))
+    assert abs(ours / theirs - 110 / 45) < 0.01
+
+
+def test_a_target_beyond_all_samples_is_still_inside() -> None:
+    root = ET.fromstring(figure.draw("restart", "s", BARS, target=400.0))  # noqa: S314 - our own text
+
+    (line,) = (each for each in root.findall(f"{SVG}line") if each.attrib["class"] == "l")
+    assert float(line.attrib["x1"]) == figure.WIDTH - figure.RIGHT
+    ours = float(root.findall(f"{SVG}rect")[0].attrib["width"])
+    assert abs(ours / (figure.WIDTH - figure.RIGHT - figure.LEFT) - 110 / 400) < 0.01

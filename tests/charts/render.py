@@ -89,3 +89,16 @@ def environment(pod: Object) -> dict[str, Any]:
     """Environment of a pod's only container: the value, or where it comes from."""
     (container,) = pod["containers"]
     return {one["name"]: one.get("value", one.get("valueFrom")) for one in container.get("env", [])}
+
+
+def mounted(pod: Object) -> dict[str, Any]:
+    """Volumes of a pod's only container, by path; None for a claim of its StatefulSet."""
+    (container,) = pod["containers"]
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    return {one["mountPath"]: volumes.get(one["name"]) for one in container["volumeMounts"]}
+
+
+def secret_at(pod: Object, path: str) -> tuple[str, str]:
+    """Name of the Secret that is mounted in the folder of a file, and the file's name."""
+    folder, _, file = path.rpartition("/")
+    return mounted(pod)[folder]["secret"]["secretName"], file

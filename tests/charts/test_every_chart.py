@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from infra.values.common import Values
@@ -57,20 +59,43 @@ def test_labels(chart: str, values: Values) -> None:
 
 
 @EACH
-def test_selectors_find_their_pods(chart: str, values: Values) -> None:
-    """Services, sets and budgets select labels that pods of this release carry."""
+def test_selectors_find_their_pods_and_none_of_a_job(chart: str, values: Values) -> None:
+    """A Service sends requests to every pod that its selector is of, and a Job's pod is as ready as another."""
     objects = rendered(chart, values)
-    pods = [
-        one["spec"]["template"]["metadata"]["labels"] for one in objects if one["kind"] in ("StatefulSet", "Deployment")
-    ]
+    servers = [*objects.of("StatefulSet"), *objects.of("Deployment")]
+    pods, jobs = (
+        [one["spec"]["template"]["metadata"]["labels"] for one in each] for each in (servers, objects.of("Job"))
+    )
     # The StatefulSet's controller adds this one.
     pods += [{**labels, "statefulset.kubernetes.io/pod-name": f"kafka-{n}"} for labels in pods for n in range(3)]
     for one in objects:
         selector = one.get("spec", {}).get("selector")
         # A PodMonitor selects pods of other releases.
         if selector and one["kind"] != "PodMonitor":
-            wanted = selector.get("matchLabels", selector)
-            assert any(wanted.items() <= labels.items() for labels in pods), one["metadata"]["name"]
+            wanted = selector.get("matchLabels", selector).items()
+            assert any(wanted <= labels.items() for labels in pods), one["metadata"]["name"]
+            assert not any(wanted <= labels.items() for labels in jobs), one["metadata"]["name"]
+
+
+GRANTS: dict[str, list[dict[str, Any]]] = {
+    "kafka-secured": [{"version": "1-0"}],
+    "minio-secured": [{"users_secret": "minio-users-1"}, {"folders": ()}, {"tls_secret": "minio-tls-1-0"}],
+    "postgres-secured": [{"users_secret": "postgres-users-1-0"}],
+}
+
+
+@pytest.mark.parametrize("name", GRANTS)
+def test_other_users_or_renewed_secrets_are_another_job_that_gives_rights(name: str) -> None:
+    """A Job cannot be changed; the same one is not run again."""
+    chart, values = samples.EACH[name]
+    security = values.security  # type: ignore[attr-defined]
+    nobody: Any = () if name == "postgres-secured" else {}
+    others = [{"users": nobody}, {"grant_image": "registry.example/spark:2"}, *GRANTS[name]]
+    made = set()
+    for change in ({}, {}, *others):
+        (job,) = rendered(chart, values.model_copy(update={"security": security.model_copy(update=change)})).of("Job")
+        made.add(job["metadata"]["name"])
+    assert len(made) == 1 + len(others)
 
 
 @EACH
@@ -84,21 +109,16 @@ def test_objects_lie_in_namespaces_of_ours(chart: str, values: Values) -> None:
 
 @EACH
 def test_pods_are_confined(chart: str, values: Values) -> None:
-    """Non-root, no privileges, read-only image, no CPU limit; placed and pulled as the values say."""
+    """Read-only image, no CPU limit; placed and pulled as the values say. Privileges: test_restricted.py."""
     pods = list(rendered(chart, values).pods())
     assert pods
     for name, pod in pods:
-        assert pod["securityContext"]["runAsNonRoot"] is True, name
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
         assert pod["nodeSelector"] == {"disk": "fast"}, name
         assert pod["tolerations"] == [{"key": "stream", "operator": "Exists", "effect": "NoSchedule"}], name
         assert pod["imagePullSecrets"] == [{"name": "pull"}], name
         assert pod["enableServiceLinks"] is False, name
         for container in pod["containers"]:
-            security = container["securityContext"]
-            assert security["allowPrivilegeEscalation"] is False
-            assert security["readOnlyRootFilesystem"] is True
-            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True, name
             assert "cpu" not in container.get("resources", {}).get("limits", {})
             _volumes_match(name, pod, container, rendered(chart, values))
 

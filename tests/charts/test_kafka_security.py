@@ -11,10 +11,9 @@ import pytest
 from effectively_once.operate.grant import Grants
 from effectively_once.operate.grants_file import read_grants
 from infra.components.kafka_security import MAY_ALL
-from infra.policy.restricted import violations
 from infra.values.kafka import External, KafkaValues
 from tests.charts.policies import Endpoint, allowed
-from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
+from tests.charts.render import NAMESPACE, Object, Rendered, environment, mounted, render
 from tests.charts.samples import IMAGE
 from tests.charts.samples import KAFKA_SECURITY as SECURITY
 from tests.charts.test_kafka import properties
@@ -69,10 +68,8 @@ def test_no_property_has_a_secret_and_nodes_read_their_key_from_a_file() -> None
     found = properties(objects)
     assert not [key for key in found if "password" in key or "key.password" in key]
     (pod,) = (pod for name, pod in objects.pods() if name.startswith("StatefulSet/"))
-    mounts = {one["mountPath"]: one["name"] for one in pod["containers"][0]["volumeMounts"]}
-    volumes = {one["name"]: one for one in pod["volumes"]}
     folder = found["ssl.keystore.location"].rpartition("/")[0]
-    assert volumes[mounts[folder]]["secret"] == {"secretName": "kafka-tls", "defaultMode": 0o440}
+    assert mounted(pod)[folder]["secret"] == {"secretName": "kafka-tls", "defaultMode": 0o440}
 
 
 def grant_job(objects: Rendered) -> Object:
@@ -92,17 +89,6 @@ def test_the_job_that_gives_rights_reads_what_the_program_takes(tmp_path: Path) 
     pod = grant_job(objects)["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == SECURITY.grant_image
     assert environment(pod)["KAFKA_SECURITY_PROTOCOL"] == "SSL"
-    assert violations(pod) == []
-
-
-def test_other_users_or_renewed_secrets_are_another_job() -> None:
-    """A Job cannot be changed; the same one is not run again."""
-    others: list[dict[str, Any]] = [{"users": {}}, {"version": "1-0"}, {"grant_image": "registry.example/spark:2"}]
-    made = {
-        grant_job(kafka(security=SECURITY.model_copy(update=change)))["metadata"]["name"]
-        for change in ({}, {}, *others)
-    }
-    assert len(made) == 4
 
 
 def test_renewed_certificates_start_nodes_anew() -> None:

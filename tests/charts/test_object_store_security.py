@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from effectively_once.operate.grant_objects import Grants
 from effectively_once.operate.grants_file import read_grants
-from infra.policy.restricted import violations
 from infra.values.minio import Folder, MinioValues, Security
-from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
+from tests.charts.render import NAMESPACE, Object, Rendered, environment, mounted, render
 from tests.charts.samples import IMAGE
 from tests.charts.samples import MINIO_SECURITY as SECURITY
 
@@ -44,25 +43,6 @@ def test_the_job_reads_what_the_program_takes_with_the_owners_keys(tmp_path: Pat
     pod = job(objects)["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == SECURITY.grant_image
     assert environment(pod)["AWS_SECRET_ACCESS_KEY"] == {"secretKeyRef": {"name": "root", "key": "rootPassword"}}
-    assert violations(pod) == []
-
-
-def test_other_users_or_renewed_keys_are_another_job() -> None:
-    """A Job cannot be changed; the same one is not run again."""
-    others: list[dict[str, Any]] = [{"users": {}}, {"users_secret": "minio-users-1"}, {"folders": ()}]
-    others += [{"grant_image": "registry.example/spark:2"}, {"tls_secret": "minio-tls-1-0"}]
-    made = {job(minio(SECURITY.model_copy(update=change)))["metadata"]["name"] for change in ({}, {}, *others)}
-    assert len(made) == 6
-
-
-def test_no_request_for_the_store_goes_to_the_pod_that_gives_rights() -> None:
-    """A Service sends requests to every pod that its selector is of, and a Job's pod is as ready as another."""
-    objects = minio()
-    labels = job(objects)["spec"]["template"]["metadata"]["labels"]
-    for one in objects.of("Service"):
-        assert not one["spec"]["selector"].items() <= labels.items(), one["metadata"]["name"]
-    selector = objects.one("StatefulSet", "minio")["spec"]["selector"]["matchLabels"]
-    assert not selector.items() <= labels.items()
 
 
 @pytest.mark.parametrize("folder", ["", "orders", "*/", "orders/*", "../"])
@@ -82,9 +62,8 @@ def test_probes_and_drives_speak_as_the_server_does() -> None:
 def test_the_job_believes_the_authority_and_is_not_given_the_servers_key() -> None:
     pod = job(minio())["spec"]["template"]["spec"]
     folder, _, file = environment(pod)["AWS_CA_BUNDLE"].rpartition("/")
-    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["mountPath"] == folder]
-    (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
-    assert volume["secret"] == {"secretName": SECURITY.tls_secret, "items": [{"key": "ca.crt", "path": file}]}
+    secret = mounted(pod)[folder]["secret"]
+    assert secret == {"secretName": SECURITY.tls_secret, "items": [{"key": "ca.crt", "path": file}]}
 
 
 def test_without_it_everything_is_as_it_was() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from effectively_once.operate.grant_tables import Grants
 from effectively_once.operate.grants_file import read_grants
-from infra.policy.restricted import violations
 from infra.values.postgres import PostgresValues, Security
-from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
+from tests.charts.render import NAMESPACE, Object, Rendered, environment, mounted, render
 from tests.charts.samples import IMAGE
 from tests.charts.samples import POSTGRES_SECURITY as SECURITY
 
@@ -28,13 +26,6 @@ def job(objects: Rendered) -> Object:
 def server(objects: Rendered) -> Object:
     spec: Object = objects.one("StatefulSet", "postgres")["spec"]["template"]["spec"]
     return spec
-
-
-def mounted(pod: Object) -> dict[str, Any]:
-    """Return what is mounted in a pod's only container, by path."""
-    (container,) = pod["containers"]
-    volumes = {one["name"]: one for one in pod["volumes"]}
-    return {one["mountPath"]: volumes.get(one["name"]) for one in container["volumeMounts"]}
 
 
 def test_the_server_takes_connections_by_tls_and_a_password_alone() -> None:
@@ -79,24 +70,6 @@ def test_the_job_reads_what_the_program_takes_and_checks_the_server(tmp_path: Pa
     assert secret == {"secretName": SECURITY.tls_secret, "items": [{"key": file, "path": file}]}, "not the server's key"
     (passwords,) = (word.partition("=")[2] for word in container["args"] if word.startswith("--passwords="))
     assert paths[passwords]["secret"]["secretName"] == SECURITY.users_secret
-    assert violations(pod) == []
-
-
-def test_other_roles_or_renewed_passwords_are_another_job() -> None:
-    """A Job cannot be changed; the same one is not run again."""
-    others: list[dict[str, Any]] = [{"users": ()}, {"users_secret": "postgres-users-1-0"}, {"grant_image": "r/spark:2"}]
-    made = {job(postgres(SECURITY.model_copy(update=change)))["metadata"]["name"] for change in ({}, {}, *others)}
-    assert len(made) == 4
-
-
-def test_no_connection_for_the_server_goes_to_the_pod_that_gives_rights() -> None:
-    """A Service sends them to every pod that its selector is of, and a Job's pod is as ready as another."""
-    objects = postgres()
-    labels = job(objects)["spec"]["template"]["metadata"]["labels"]
-    for one in objects.of("Service"):
-        assert not one["spec"]["selector"].items() <= labels.items(), one["metadata"]["name"]
-    selector = objects.one("StatefulSet", "postgres")["spec"]["selector"]["matchLabels"]
-    assert not selector.items() <= labels.items()
 
 
 @pytest.mark.parametrize("role", ["", "Orders", "or ders", 'or"ders', "orders-2"])

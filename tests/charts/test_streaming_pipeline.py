@@ -12,10 +12,8 @@ from pydantic import ValidationError
 
 from effectively_once.driver import metrics
 from effectively_once.pipeline.settings import load
-from effectively_once_jobs.fraud.roles import ROLES
-from effectively_once_jobs.fraud.settings import load as load_fraud
 from infra.values.network import PipelinePolicies
-from infra.values.streaming_pipeline import EventLog, Executors, SecretEnvironment, SecretKey, Service
+from infra.values.streaming_pipeline import EventLog, SecretEnvironment, SecretKey, Service
 from tests.charts.render import Object, Rendered, environment
 from tests.charts.samples import WHEEL, pipeline, with_database
 from tests.charts.streaming_pipeline import application, job, objects
@@ -252,24 +250,6 @@ def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library
     assert files["create.json"] == {key: own[key] for key in own.keys() - {"semantics", "tries", "pace"}}
     spec = application(rendered)["spec"]
     assert spec["arguments"] == ["my.program", "/etc/effectively-once/settings.json"], "in the declared job's place"
-
-
-def test_fraud_detection_reads_what_a_deployment_gives_it(tmp_path: Path) -> None:
-    """A program of its own, with a slot for each of its roles and the result store."""
-    settings = with_database()
-    rendered = objects(
-        module="effectively_once_jobs.fraud",
-        job_settings={"deadline_ms": 30, "target_ms": 50},
-        executors=Executors(count=len(ROLES)),
-        settings=settings,
-        database_secret="results",
-    )
-    path = tmp_path / "settings.json"
-    path.write_text(rendered.one("ConfigMap", "user-counts-settings")["data"]["settings.json"])
-    found = load_fraud(path)
-    assert (found.deadline_ms, found.target_ms, found.database) == (30, 50, settings.database)
-    assert application(rendered)["spec"]["executor"]["instances"] == len(ROLES)
-    assert {"PGUSER", "PGPASSWORD"} <= environment(pod(rendered, "executor")).keys()
 
 
 def test_given_conf_wins_and_reaches_the_session() -> None:

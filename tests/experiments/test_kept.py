@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from infra.toolchain.prepare import CHECKOUT
-from tests.experiments import kept
-from tests.experiments.run_folder import MANIFEST, PAGE, RESULTS
+from tests.experiments import kept, page
+from tests.experiments.kinds import experiment, kind_of
+from tests.experiments.run_folder import MANIFEST, PAGE, RESULTS, TABLE
+from tests.harness.results import Verdict
 
 EVIDENCE = CHECKOUT / "docs" / "evidence"
 NAMES = sorted(
@@ -25,9 +27,17 @@ def test_the_page_of_a_kept_experiment_is_drawn_from_its_results(name: str, tmp_
         shutil.copy(EVIDENCE / name / file, tmp_path)
 
     assert [*kept.draw_all(tmp_path)] == [tmp_path / PAGE]
-    page = (tmp_path / PAGE).read_text()
-    assert page.lstrip().lower().startswith("<!doctype html>")
-    assert len(page) > 10_000
+    drawn = (tmp_path / PAGE).read_text()
+    assert drawn.lstrip().lower().startswith("<!doctype html>")
+    assert len(drawn) > 10_000
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("fraud")])
+def test_the_table_beside_it_is_that_of_its_results_and_it_passed(name: str) -> None:
+    one = experiment(kind_of(EVIDENCE / name))
+    results = one.results.model_validate_json((EVIDENCE / name / RESULTS).read_bytes())
+    assert results.verdict is Verdict.PASS
+    assert (EVIDENCE / name / TABLE).read_text() == page.markdown(one.page, results) + "\n"
 
 
 def test_a_run_whose_page_shows_records_gets_none_from_its_results() -> None:

@@ -51,15 +51,23 @@ def test_what_is_looked_for_is_what_the_program_reads(
     assert ("effectively-once/platform-root" in ours) is bool(security)
 
 
-def test_what_is_derived_comes_of_the_root_that_was_kept(tmp_path: Path) -> None:
-    made = deploy(settings(profile="production", adopt_credentials=True, security=ALL), crds(tmp_path))
+@pytest.mark.parametrize("rotation", [0, 1])
+def test_what_is_derived_comes_of_the_root_that_was_kept(rotation: int, tmp_path: Path) -> None:
+    """So the next rotation knows the keys of before, which pods have until they are started anew."""
+    wanted = {"adopt_credentials": True, "security": {**ALL, "rotation": rotation}}
+    tables = {"user_counts": {"result_store": True}}
+    made = deploy(settings(profile="production", pipelines=tables, **wanted), crds(tmp_path))
     assert "platform-root" not in made.engine.of("Secret"), "it is read, and not made"
-    root = secret_value("root")
-    assert made.secret("user-counts-object-store")["AWS_SECRET_ACCESS_KEY"] == derive(
-        root, "object-store/user_counts", 0
-    )
-    assert made.secret("user-counts-kafka")["password"] == derive(root, "kafka/user_counts", 0)
-    assert made.secret("user-counts-spark")["page"] == derive(root, "spark/user-counts/page", 0)
+
+    def derived(purpose: str, number: int = rotation) -> str:
+        return derive(secret_value("root"), purpose, number)
+
+    keys = made.secret("user-counts-object-store")["AWS_SECRET_ACCESS_KEY"]
+    assert keys == derived("object-store/user_counts")
+    assert made.secret(f"minio-users-{rotation}")["user_counts-0"] == derived("object-store/user_counts", 0)
+    assert made.secret("user-counts-kafka")["password"] == derived("kafka/user_counts")
+    assert made.secret("user-counts-result-store")["PGPASSWORD"] == derived("result-store/user_counts")
+    assert made.secret("user-counts-spark")["page"] == derived("spark/user-counts/page")
 
 
 @pytest.mark.parametrize("name", [*ALL])

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from infra.components.clients import jaas
-from tests.charts.render import environment, render
+from infra.components.credentials import pick
+from infra.settings import SettingsError
+from tests.charts.render import environment, mounted, render, secret_at
 from tests.infra.platform import Deployed, deploy_once, secret_value, settings
 
 AUDIT = {"job": "own.audit", "kafka_credentials_secret": "own/login"}
@@ -71,16 +73,11 @@ def test_every_pod_of_a_pipeline_finds_them_where_its_environment_says(release: 
         assert told["KAFKA_SASL_MECHANISM"] == "SCRAM-SHA-512"
         assert told["AWS_REGION"] == "eu-north-1"
         assert told["AWS_SESSION_TOKEN"]["secretKeyRef"]["key"] == "AWS_SESSION_TOKEN"
-        mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
-        volumes = {each["name"]: each for each in pod["volumes"]}
-        assert volumes[mounts[told["KAFKA_CREDENTIALS"]]]["secret"]["secretName"] == f"{release}-kafka"
-        folder, _, file = told["AWS_CA_BUNDLE"].rpartition("/")
-        assert volumes[mounts[folder]]["secret"]["secretName"] == "object-store-certificates"
-        assert file == "ca.crt"
+        assert mounted(pod)[told["KAFKA_CREDENTIALS"]]["secret"]["secretName"] == f"{release}-kafka"
+        assert secret_at(pod, told["AWS_CA_BUNDLE"]) == ("object-store-certificates", "ca.crt")
         if release == "user-counts":
             assert told["PGSSLMODE"] == "verify-full"
-            folder = told["PGSSLROOTCERT"].rpartition("/")[0]
-            assert volumes[mounts[folder]]["secret"]["secretName"] == "result-store-certificates"
+            assert secret_at(pod, told["PGSSLROOTCERT"])[0] == "result-store-certificates"
 
 
 def test_the_jvm_of_driver_and_executors_reads_the_login_from_its_file() -> None:
@@ -111,9 +108,7 @@ def test_pods_with_an_identity_of_their_own_have_no_keys() -> None:
             assert (told["AWS_ROLE_ARN"], told["AWS_ENDPOINT_URL_STS"]) == (role["role"], role["issuer"])
             assert told["AWS_REGION"] == "us-east-1", "without one the JVM asks the STS of AWS, whatever is named"
             folder, _, file = told["AWS_WEB_IDENTITY_TOKEN_FILE"].rpartition("/")
-            mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
-            (volume,) = [each for each in pod["volumes"] if each["name"] == mounts[folder]]
-            (source,) = volume["projected"]["sources"]
+            (source,) = mounted(pod)[folder]["projected"]["sources"]
             assert source["serviceAccountToken"]["path"] == file
             assert source["serviceAccountToken"]["audience"] == "sts.amazonaws.com"
     ports = one.values("user-counts")["networkPolicies"]["objectStore"]["ports"]
@@ -132,16 +127,16 @@ def test_certificates_alone_need_no_login() -> None:
     assert "login.config" not in spec["driver"]["javaOptions"]
 
 
-def test_no_login_is_among_what_the_program_tells() -> None:
-    one = deployed()
-    told = str(one.platform) + str([each.inputs for each in one.engine.of("Chart").values()])
-    for key in ("username", "password"):
-        assert f"found-{key}" not in told
-        assert secret_value(key) not in told
-
-
 def test_a_password_cannot_end_its_quotes() -> None:
     """Else what is behind them were options of the login, or an error that shows it."""
     text = jaas("PLAIN", 'a"b', 'c\\" debug="true')
     assert 'plain.PlainLoginModule required username="a\\"b" password="c\\\\\\" debug=\\"true"; };' in text
     assert "scram.ScramLoginModule" in jaas("SCRAM-SHA-256", "a", "b")
+
+
+@pytest.mark.parametrize(("found", "says"), [({"rootUser": "dQ=="}, "lacks rootPassword"), (None, "it has: none")])
+def test_a_secret_that_lacks_a_key_is_named_and_no_value_is_told(found: dict[str, str] | None, says: str) -> None:
+    with pytest.raises(SettingsError, match="Secret vault/s3") as refused:
+        pick(found, {"AWS_ACCESS_KEY_ID": "rootUser", "AWS_SECRET_ACCESS_KEY": "rootPassword"}, "vault/s3")
+    assert says in str(refused.value)
+    assert "dQ==" not in str(refused.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from infra.components import history_server, kafka, object_store
 from infra.settings import Settings, SettingsError
 from infra.settings.exposure import OUTSIDE
 from infra.settings.profiles import PROFILES
-from tests.infra.platform import PLAIN, crds, deploy, settings
+from tests.infra.platform import PLAIN, deploy_once, settings
 
 BROUGHT: dict[str, Any] = {
     "kafka": {"external": "broker.example:9092"},
@@ -59,10 +58,10 @@ def test_each_is_chosen_for_itself() -> None:
     }
 
 
-def test_one_is_closed_on_a_profile_that_opens_it(tmp_path: Path) -> None:
+def test_one_is_closed_on_a_profile_that_opens_it() -> None:
     wanted = settings(external_access={"console": {"by": "none"}})
     assert [name for name, where in reached(wanted).items() if where is None] == ["console"]
-    values = deploy(wanted, crds(tmp_path)).values("minio")
+    values = deploy_once(wanted).values("minio")
     assert {name: way["by"] for name, way in values["external"].items()} == {"api": "NodePort", "console": "none"}
 
 

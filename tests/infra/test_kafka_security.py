@@ -108,23 +108,6 @@ def test_other_names_of_nodes_have_another_certificate(tmp_path: Path) -> None:
     assert values["security"]["tlsSecret"] == names[1]
 
 
-def test_no_key_of_an_authority_is_where_pods_mount_it() -> None:
-    one = made()
-    key = one.secret("platform-authority-0")["tls.key"].splitlines()[1]
-    for name in one.engine.of("Secret"):
-        if name != "platform-authority-0":
-            assert key not in str(one.secret(name)), name
-    assert "platform-authority" not in str([each.inputs for each in one.engine.of("Chart").values()])
-
-
-def test_the_program_tells_no_password_and_no_key() -> None:
-    one = made()
-    told = str([each.inputs for each in one.engine.of("Chart").values()]) + str(one.platform)
-    assert "PRIVATE KEY" not in told
-    for password in one.secret("kafka-users-0-0").values():
-        assert password not in told
-
-
 def test_a_pipeline_may_use_its_own_names_alone() -> None:
     wanted = settings(pipelines=PIPELINES)
     own, other = wanted.pipelines["user_counts"], wanted.pipelines["clicks"]
@@ -244,14 +227,3 @@ def test_no_pipeline_is_taken_for_who_may_do_everything() -> None:
     for name in kafka_security.MAY_ALL:
         with pytest.raises(SettingsError, match=r"pipelines\.\S+identity"):
             settings(pipelines={name: {"job": "own.clicks"}})
-
-
-def test_it_is_that_of_our_own_broker() -> None:
-    with pytest.raises(SettingsError, match=r"security\.kafka: it is that of our own broker"):
-        settings(security={"kafka": True}, kafka={"external": "b:1"})
-
-
-def test_without_it_nothing_is_made() -> None:
-    plain = deploy_once(settings(pipelines=PIPELINES, security=PLAIN))
-    assert not [name for name in plain.engine.of("Secret") if "kafka" in name or "authority" in name]
-    assert "security" not in plain.values("kafka")

@@ -10,7 +10,7 @@ from infra.components import history_server, kafka, network, object_store, strea
 from infra.components.network import DEFAULT_DENY, NAME
 from infra.settings import Settings, SettingsError
 from infra.values.network import ANYWHERE, Block, Egress, PipelinePolicies, Pods, anywhere, block
-from tests.infra.platform import crds, deploy, settings
+from tests.infra.platform import crds, deploy, deploy_once, settings
 
 OURS = ("effectively-once", "effectively-once-operator", "effectively-once-pipelines")
 
@@ -19,9 +19,9 @@ def pipeline(wanted: Settings) -> PipelinePolicies:
     return streaming_pipeline.values(wanted, wanted.pipelines["user_counts"]).network_policies
 
 
-def test_namespaces_of_ours_are_closed_when_all_else_is_there(tmp_path: Path) -> None:
+def test_namespaces_of_ours_are_closed_when_all_else_is_there() -> None:
     """Earlier, a platform without policies would be cut off from itself until those of its charts are there."""
-    engine = deploy(settings(profile="ci"), crds(tmp_path)).engine
+    engine = deploy_once(settings(profile="ci")).engine
     made = engine.of("NetworkPolicy")
     assert {one.inputs["metadata"]["namespace"] for one in made.values()} == {*OURS}
     for one in made.values():
@@ -35,8 +35,8 @@ def test_a_namespace_that_was_there_before_is_not_closed_to_the_pods_of_others(t
     assert {one.inputs["metadata"]["namespace"] for one in engine.of("NetworkPolicy").values()} == {*OURS[1:]}
 
 
-def test_without_policies_there_are_none_anywhere(tmp_path: Path) -> None:
-    engine = deploy(settings(network_policies={"enabled": False}), crds(tmp_path)).engine
+def test_without_policies_there_are_none_anywhere() -> None:
+    engine = deploy_once(settings(network_policies={"enabled": False})).engine
     assert not engine.of("NetworkPolicy")
     for name, one in engine.of("Chart").items():
         assert one.inputs["values"]["networkPolicies"]["enabled"] is False, name

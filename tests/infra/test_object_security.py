@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 import yaml
 
 from effectively_once.ledger.layout import Layout
 from effectively_once.operate.create.bucket import EVENT_LOG
 from effectively_once.operate.grant_objects import Grants
-from infra.components import admission, object_security
-from infra.components.derived import KEY
-from infra.settings import SettingsError
-from tests.charts.render import environment, render
+from infra.components import object_security
+from tests.charts.render import environment, mounted, render, secret_at
 from tests.infra.platform import IMAGES, PLAIN, Deployed, deploy_once, settings
 
 PIPELINES = {
@@ -128,23 +124,12 @@ def test_keys_of_before_open_the_store_until_the_next_ones_are_renewed() -> None
         assert set(granted.users) == set(found)
 
 
-def test_keys_of_before_are_the_ones_that_pods_have() -> None:
-    """Derived, so that the next rotation knows them."""
-    root = {KEY: base64.b64encode(b"root").decode()}
-    before = object_security._passwords({"clicks-0": "clicks"}, root)
-    after = object_security._passwords({"clicks-1": "clicks", "clicks-0": "clicks"}, root)
-    assert before["clicks-0"] == after["clicks-0"] != after["clicks-1"]
-
-
 def test_every_client_believes_the_authority_by_what_it_mounts() -> None:
     one = made()
     charts = [("streaming-pipeline", "clicks"), ("streaming-pipeline", "user-counts"), ("history-server",) * 2]
     for chart, name in charts:
         for what, pod in render(chart, one.values(name), name).pods():
-            folder, _, file = environment(pod)["AWS_CA_BUNDLE"].rpartition("/")
-            mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
-            (volume,) = [each for each in pod["volumes"] if each["name"] == mounts[folder]]
-            assert (volume["secret"]["secretName"], file) == ("object-store-certificates", "ca.crt"), what
+            assert secret_at(pod, environment(pod)["AWS_CA_BUNDLE"]) == ("object-store-certificates", "ca.crt"), what
     assert one.values("clicks")["settings"]["s3_endpoint"].startswith("https://minio.")
     (server,) = [name for name in one.engine.of("Secret") if name.startswith("minio-tls")]
     copies = [one.secret(f"object-store-certificates-{name}") for name in ("effectively-once", NAMESPACE)]
@@ -164,8 +149,7 @@ def test_prometheus_believes_the_authority_too() -> None:
         (job,) = [each for each in told["scrape_configs"] if each["job_name"] == "minio"]
         assert job.get("scheme") == scheme
         pod = rendered.one("StatefulSet", "prometheus")["spec"]["template"]["spec"]
-        mounts = {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
-        assert (job.get("tls_config", {}).get("ca_file", "/").rpartition("/")[0] in mounts) is security
+        assert (job.get("tls_config", {}).get("ca_file", "/").rpartition("/")[0] in mounted(pod)) is security
 
 
 def test_the_certificate_is_for_every_name_that_clients_and_nodes_use(tmp_path: Path) -> None:
@@ -215,29 +199,3 @@ def test_renewed_keys_start_every_pod_anew_that_has_them() -> None:
         templates += [one["spec"]["template"] for one in (service, history)]
         found.append([one["metadata"] for one in templates])
     assert all(before != after for before, after in zip(*found, strict=True))
-
-
-def test_a_driver_may_mount_its_own_keys_and_no_others() -> None:
-    (secrets,) = (
-        one for one in admission.policy(settings(pipelines=PIPELINES))["variables"] if one["name"] == "secrets"
-    )
-    assert "variables.pipeline + '-object-store'" in secrets["expression"]
-
-
-def test_it_is_that_of_our_own_store() -> None:
-    external = {"endpoint": "https://s3", "credentials_secret": "vault/s3"}
-    with pytest.raises(SettingsError, match=r"security\.object_store: it is that of our own store"):
-        settings(security={"object_store": True}, object_store={"external": external})
-
-
-def test_without_it_nothing_is_made() -> None:
-    plain = deploy_once(settings(pipelines=PIPELINES, security=PLAIN))
-    assert not [name for name in plain.engine.of("Secret") if name.endswith("-object-store") or "users" in name]
-    charts = plain.engine.of("Chart")
-    assert "security" not in charts["minio"].inputs["values"]
-    assert not [name for name in plain.engine.of("Secret") if "certificates" in name or "tls" in name]
-    rendered = render("streaming-pipeline", charts["clicks"].inputs["values"], "clicks")
-    assert rendered.one("SparkApplication", "clicks")["spec"]["sparkConf"].get("spark.eventLog.dir") in (
-        None,
-        f"s3a://{BUCKET}/spark-events",
-    )

@@ -14,7 +14,8 @@ from infra.components import kafka, object_store, result_store
 from infra.components.shape import require_same
 from infra.settings import Settings, SettingsError
 from infra.settings.security import SERVERS
-from tests.infra.platform import PLAIN, crds, settings, with_crds
+from tests.charts.render import render
+from tests.infra.platform import PLAIN, crds, deploy_once, settings, with_crds
 from tests.infra.there import LAPTOP, There, refusals, stateful_sets
 
 CHARTS: Final[dict[str, tuple[str, Any]]] = {
@@ -38,6 +39,23 @@ def there(wanted: Settings) -> There:
         for name, spec in stateful_sets(chart, values).items()
     }
     return There(LAPTOP, sets)
+
+
+def test_a_plain_stack_has_the_owners_secrets_and_nothing_of_security() -> None:
+    pipelines = {"user_counts": {"result_store": True}, "clicks": {"job": "own.clicks"}}
+    plain = deploy_once(settings(security=PLAIN, pipelines=pipelines))
+    assert set(plain.engine.of("Secret")) == {
+        "minio-root",
+        "postgres-credentials",
+        "object-store-credentials-effectively-once",
+        "object-store-credentials-effectively-once-pipelines",
+        "result-store-credentials-effectively-once-pipelines",
+    }
+    assert [name for name in ("kafka", "minio", "postgres") if "security" in plain.values(name)] == []
+    pipeline = render("streaming-pipeline", plain.values("clicks"), "clicks")
+    conf = pipeline.one("SparkApplication", "clicks")["spec"]["sparkConf"]
+    assert conf["spark.eventLog.dir"] == "s3a://effectively-once/spark-events"
+    assert not [key for key in conf if "authenticate" in key or "crypto" in key]
 
 
 def test_plain_servers_are_refused_by_name_with_both_ways_on() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from infra.cluster.api import Api, ApiError
 from infra.components.namespaces import MAKER, MARK
 from infra.components.priority_classes import RESOURCE, resolve
 from infra.settings import Settings, SettingsError
-from tests.infra.platform import Deployed, crds, deploy, settings
+from tests.infra.platform import Deployed, deploy_once, settings
 
 SERVERS, DRIVERS = "effectively-once-servers", "effectively-once-drivers"
 PIPELINE: dict[str, Any] = {"pipelines": {"user_counts": {}}}
@@ -43,15 +42,15 @@ def used(wanted: Settings) -> tuple[str | None, str | None]:
     return wanted.priority_class("servers"), wanted.priority_class("drivers")
 
 
-def made(wanted: Settings, folder: Path) -> tuple[Deployed, set[str]]:
-    deployed = deploy(wanted, crds(folder))
+def made(wanted: Settings) -> tuple[Deployed, set[str]]:
+    deployed = deploy_once(wanted)
     return deployed, set(deployed.engine.of("PriorityClass"))
 
 
-def test_an_empty_cluster_gets_both_before_whatever_names_them(tmp_path: Path) -> None:
+def test_an_empty_cluster_gets_both_before_whatever_names_them() -> None:
     wanted, warnings = resolved(Cluster())
     assert (used(wanted), warnings) == ((SERVERS, DRIVERS), [])
-    deployed, names = made(wanted, tmp_path)
+    deployed, names = made(wanted)
     assert names == {SERVERS, DRIVERS}
     found = {name: one.inputs for name, one in deployed.engine.of("PriorityClass").items()}
     assert found[SERVERS]["value"] > found[DRIVERS]["value"] > 0
@@ -65,32 +64,32 @@ def test_an_empty_cluster_gets_both_before_whatever_names_them(tmp_path: Path) -
     assert "priorityClass" not in deployed.values("user-counts")["executors"]
 
 
-def test_one_of_ours_is_kept_and_one_of_others_is_used_and_not_touched(tmp_path: Path) -> None:
+def test_one_of_ours_is_kept_and_one_of_others_is_used_and_not_touched() -> None:
     wanted, warnings = resolved(Cluster({SERVERS: {}, DRIVERS: {MARK: MAKER}}, verbs="get"))
     assert (used(wanted), warnings) == ((SERVERS, DRIVERS), [])
-    assert made(wanted, tmp_path)[1] == {DRIVERS}
+    assert made(wanted)[1] == {DRIVERS}
 
 
 @pytest.mark.parametrize(
     "cluster", [Cluster(verbs="get create"), Cluster(verbs="get patch"), Cluster(verbs="create patch", status=403)]
 )
-def test_who_may_not_make_them_deploys_without(cluster: Cluster, tmp_path: Path) -> None:
+def test_who_may_not_make_them_deploys_without(cluster: Cluster) -> None:
     wanted, warnings = resolved(cluster)
     assert used(wanted) == (None, None)
     assert [line.partition(":")[0] for line in warnings] == [
         "scheduling.priority_classes.servers",
         "scheduling.priority_classes.drivers",
     ]
-    deployed, names = made(wanted, tmp_path)
+    deployed, names = made(wanted)
     assert names == set()
     assert "priorityClass" not in deployed.values("kafka")
     assert "priorityClass" not in deployed.values("user-counts")["driver"]
 
 
-def test_a_class_that_is_named_is_used_and_none_is_none(tmp_path: Path) -> None:
+def test_a_class_that_is_named_is_used_and_none_is_none() -> None:
     wanted, warnings = resolved(Cluster({"high": {}}), servers="high", drivers="none")
     assert (used(wanted), warnings) == (("high", None), [])
-    assert made(wanted, tmp_path)[1] == set()
+    assert made(wanted)[1] == set()
     # Who may not look cannot know.
     assert used(resolved(Cluster(verbs="", status=403), servers="high", drivers="none")[0]) == ("high", None)
 

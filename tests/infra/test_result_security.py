@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from effectively_once.operate.grant_tables import TAKEN
-from infra.components import admission, result_security
 from infra.settings import SettingsError
-from tests.charts.render import environment, render
+from tests.charts.render import environment, render, secret_at
 from tests.infra.platform import PLAIN, Deployed, deploy_once, settings
 
 TABLES = {"result_store": True}
 PIPELINES = {"user_counts": TABLES, "clicks": {"job": "own.clicks", **TABLES}, "plain": {"job": "own.plain"}}
-EXTERNAL = {"host": "db", "credentials_secret": "vault/db"}
 
 
 def made(**security: Any) -> Deployed:
@@ -65,11 +63,9 @@ def test_every_pod_checks_the_server_by_what_it_mounts() -> None:
         for name, pod in render("streaming-pipeline", one.values(release), release).pods():
             told = environment(pod)
             assert told["PGSSLMODE"] == "verify-full", name
-            folder, _, file = told["PGSSLROOTCERT"].rpartition("/")
-            mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
-            (volume,) = [each for each in pod["volumes"] if each["name"] == mounts[folder]]
-            assert volume["secret"]["secretName"] == f"{release}-result-store"
-            assert file in one.secret(f"{release}-result-store")
+            secret, file = secret_at(pod, told["PGSSLROOTCERT"])
+            assert secret == f"{release}-result-store"
+            assert file in one.secret(secret)
     assert "PGSSLMODE" not in str(render("streaming-pipeline", one.values("plain"), "plain").objects)
 
 
@@ -107,32 +103,6 @@ def test_what_is_renewed_starts_the_server_and_every_pod_anew() -> None:
         assert len({*each}) == 3
 
 
-def test_another_rotation_is_another_password() -> None:
-    passwords = {made(rotation=one).secret("clicks-result-store")["PGPASSWORD"] for one in (0, 1)}
-    # The roots differ too, from one mocked deployment to the next.
-    assert len(passwords) == 2
-    root = {"root": "cm9vdA=="}
-    assert result_security._password(root, "clicks", 0) != result_security._password(root, "clicks", 1)
-
-
-def test_the_program_tells_no_password_and_no_key() -> None:
-    one = made()
-    told = str([each.inputs for each in one.engine.of("Chart").values()]) + str(one.platform)
-    assert "PRIVATE KEY" not in told
-    for password in one.secret("postgres-users-0-0").values():
-        assert password not in told
-    key = one.secret("platform-authority-0")["tls.key"].splitlines()[1]
-    for name in one.engine.of("Secret"):
-        assert (key in str(one.secret(name))) is (name == "platform-authority-0")
-
-
-def test_a_driver_may_mount_its_own_login_and_no_other() -> None:
-    (secrets,) = (
-        one for one in admission.policy(settings(pipelines=PIPELINES))["variables"] if one["name"] == "secrets"
-    )
-    assert "variables.pipeline + '-result-store'" in secrets["expression"]
-
-
 @pytest.mark.parametrize("name", [*TAKEN, "pg_counts"])
 def test_a_pipeline_has_no_name_of_the_servers_own(name: str) -> None:
     """Its role would have a schema that everybody uses; what has no tables has no role."""
@@ -142,14 +112,6 @@ def test_a_pipeline_has_no_name_of_the_servers_own(name: str) -> None:
         settings(pipelines={name: {"job": "own.one", **TABLES}}, security={"result_store": True})
 
 
-def test_it_is_that_of_our_own_server() -> None:
-    with pytest.raises(SettingsError, match=r"security\.result_store: it is that of our own server"):
-        settings(security={"result_store": True}, result_store={"external": EXTERNAL})
-
-
-def test_without_it_nothing_is_made() -> None:
-    plain = deploy_once(settings(pipelines=PIPELINES, security=PLAIN))
-    assert not [name for name in plain.engine.of("Secret") if name.endswith("-result-store") or "authority" in name]
-    assert "security" not in plain.values("postgres")
+def test_without_a_server_nothing_is_made() -> None:
     nothing = settings(security={"result_store": True}, result_store={"enabled": False}, pipelines={"user_counts": {}})
     assert not [name for name in deploy_once(nothing).engine.of("Secret") if name.startswith("postgres-")]

@@ -11,7 +11,7 @@ import pytest
 from infra import assembly
 from infra.components import admission
 from infra.settings import SettingsError
-from tests.infra.platform import crds, deploy, settings, with_crds
+from tests.infra.platform import crds, deploy_once, settings, with_crds
 
 GEO = {"secret": "geo.team", "key": "token"}
 
@@ -20,8 +20,8 @@ def clicks(**more: Any) -> dict[str, Any]:
     return {"clicks": {"job": "own.clicks", **more}}
 
 
-def test_the_chart_is_told_the_names_and_nobody_reads_the_secret(tmp_path: Path) -> None:
-    engine = deploy(settings(pipelines=clicks(secrets={"GEO_TOKEN": GEO})), crds(tmp_path)).engine
+def test_the_chart_is_told_the_names_and_nobody_reads_the_secret() -> None:
+    engine = deploy_once(settings(pipelines=clicks(secrets={"GEO_TOKEN": GEO}))).engine
     assert engine.of("Chart")["clicks"].inputs["values"]["secrets"] == {"GEO_TOKEN": GEO}
     assert not [one.name for one in engine.of("Secret").values() if "geo" in one.name]
     others = [one.inputs for one in engine.registered if one.name != "clicks" and "Policy" not in one.kind]

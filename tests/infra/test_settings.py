@@ -193,6 +193,21 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         },
         ["pipelines.server.identity: 'history_server' "],
     ),
+    ({"security": {"kafka": True}, "kafka": {"external": "b:1"}}, ["security.kafka: it is that of our own broker"]),
+    (
+        {
+            "security": {"object_store": True},
+            "object_store": {"external": {"endpoint": "https://s3", "credentials_secret": "a/b"}},
+        },
+        ["security.object_store: it is that of our own store"],
+    ),
+    (
+        {
+            "security": {"result_store": True},
+            "result_store": {"external": {"host": "d", "credentials_secret": "a/b"}},
+        },
+        ["security.result_store: it is that of our own server"],
+    ),
     ({"pipeline_defaults": {}}, ["pipeline_defaults: "]),
     ({"images": {"kafka": ""}}, ["images.kafka: ", "got ''"]),
     ({"images": "kafka"}, ["images: "]),

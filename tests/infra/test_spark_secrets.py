@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.components import admission
 from infra.components.derived import derive
-from tests.charts.render import Rendered, render
-from tests.infra.platform import PLAIN, Deployed, crds, deploy, settings
+from tests.charts.render import Rendered, mounted, render
+from tests.infra.platform import PLAIN, Deployed, deploy_once, settings
 
 PIPELINES = {"user_counts": {}, "clicks": {"job": "own.clicks"}}
 NAMES = ("user-counts", "clicks")
@@ -19,8 +17,8 @@ ROOT = base64.b64encode(b"root").decode()
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Deployed:
-    return deploy(settings(security={**PLAIN, "spark": True}, pipelines=PIPELINES), crds(tmp_path))
+def made() -> Deployed:
+    return deploy_once(settings(security={**PLAIN, "spark": True}, pipelines=PIPELINES))
 
 
 def rendered(made: Deployed, name: str = "user-counts") -> Rendered:
@@ -51,9 +49,7 @@ def test_both_sides_read_it_from_a_file_and_encrypt_what_they_say(made: Deployed
     assert (file, page) == ("rpc", f"{folder}/page")
     for role in ("driver", "executor"):
         pod = spec[role]["template"]["spec"]
-        mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
-        volumes = {each["name"]: each for each in pod["volumes"]}
-        assert volumes[mounts[folder]]["secret"]["secretName"] == "user-counts-spark"
+        assert mounted(pod)[folder]["secret"]["secretName"] == "user-counts-spark"
 
 
 def test_the_jobs_other_pods_do_not_have_it(made: Deployed) -> None:
@@ -62,26 +58,8 @@ def test_the_jobs_other_pods_do_not_have_it(made: Deployed) -> None:
             assert "user-counts-spark" not in str(pod), name
 
 
-def test_its_values_are_in_no_chart(made: Deployed) -> None:
-    told = str([each.inputs for each in made.engine.of("Chart").values()]) + str(made.platform)
-    for value in made.engine.of("Secret")["user-counts-spark"].inputs["data"].values():
-        assert value not in told
-        assert base64.b64decode(value).decode() not in told
-
-
-def test_a_driver_may_mount_its_own_alone() -> None:
-    assert "variables.pipeline + '-spark'" in str(admission.policy(settings(pipelines=PIPELINES)))
-
-
-def test_without_the_setting_nothing_is_made_or_set(tmp_path: Path) -> None:
-    plain = deploy(settings(pipelines=PIPELINES, security=PLAIN), crds(tmp_path))
-    assert not {"platform-root", "user-counts-spark"} & set(plain.engine.of("Secret"))
-    assert not [key for key in application(plain)["sparkConf"] if "authenticate" in key or "crypto" in key]
-
-
-def test_a_raised_number_gives_other_secrets_and_starts_pipelines_anew(tmp_path: Path, made: Deployed) -> None:
-    wanted = settings(security={**PLAIN, "spark": True, "rotation": 1}, pipelines=PIPELINES)
-    raised = application(deploy(wanted, crds(tmp_path)))
+def test_a_raised_number_gives_other_secrets_and_starts_pipelines_anew(made: Deployed) -> None:
+    raised = application(deploy_once(settings(security={**PLAIN, "spark": True, "rotation": 1}, pipelines=PIPELINES)))
     for role in ("driver", "executor"):
         assert raised[role]["template"]["metadata"] != application(made)[role]["template"]["metadata"]
     assert derive(ROOT, "a", 1) != derive(ROOT, "a", 0) == derive(ROOT, "a", 0)

@@ -27,34 +27,33 @@ def environment(kubeconfig: Path, current: str | None) -> dict[str, str]:
     return {"KUBECONFIG": str(kubeconfig)}
 
 
-def test_our_cluster_needs_no_word(kubeconfig: Path) -> None:
-    assert choose(settings(), environment(kubeconfig, OURS)) == OURS
+@pytest.mark.parametrize(
+    ("config", "current", "taken"),
+    [({}, OURS, OURS), ({"confirm_context": THEIRS}, THEIRS, THEIRS), ({"context": OURS}, THEIRS, OURS)],
+    ids=["ours", "a confirmed one", "a configured one"],
+)
+def test_our_cluster_and_one_that_is_confirmed_are_taken(
+    kubeconfig: Path, config: dict[str, str], current: str, taken: str
+) -> None:
+    assert choose(settings(**config), environment(kubeconfig, current)) == taken
 
 
-def test_another_cluster_is_refused_with_the_setting_that_confirms_it(kubeconfig: Path) -> None:
-    with pytest.raises(SettingsError, match=r"^confirm_context: .*'prod-eu'.*config set confirm_context prod-eu"):
-        choose(settings(), environment(kubeconfig, THEIRS))
-
-
-def test_a_confirmed_cluster_is_taken(kubeconfig: Path) -> None:
-    assert choose(settings(confirm_context=THEIRS), environment(kubeconfig, THEIRS)) == THEIRS
-
-
-def test_a_confirmation_is_for_the_context_it_names(kubeconfig: Path) -> None:
-    with pytest.raises(SettingsError, match="prod-eu"):
-        choose(settings(confirm_context="prod-us"), environment(kubeconfig, THEIRS))
-
-
-def test_a_configured_context_wins_and_is_looked_at_in_the_same_way(kubeconfig: Path) -> None:
-    assert choose(settings(context=OURS), environment(kubeconfig, THEIRS)) == OURS
-    with pytest.raises(SettingsError, match="confirm_context"):
-        choose(settings(context=THEIRS), environment(kubeconfig, OURS))
-
-
-@pytest.mark.parametrize("current", [None, "gone"])
-def test_a_context_that_is_not_there_is_refused_with_those_that_are(kubeconfig: Path, current: str | None) -> None:
-    with pytest.raises(SettingsError, match=f"context: .*allowed: {OURS}, {THEIRS}"):
-        choose(settings(), environment(kubeconfig, current))
+@pytest.mark.parametrize(
+    ("config", "current", "says"),
+    [
+        ({}, THEIRS, r"^confirm_context: .*'prod-eu'.*config set confirm_context prod-eu"),
+        ({"confirm_context": "prod-us"}, THEIRS, "prod-eu"),
+        ({"context": THEIRS}, OURS, "confirm_context"),
+        ({}, None, f"context: .*allowed: {OURS}, {THEIRS}"),
+        ({}, "gone", f"context: .*allowed: {OURS}, {THEIRS}"),
+    ],
+    ids=["another one", "another than is confirmed", "a configured one", "none", "one that is not there"],
+)
+def test_another_cluster_is_refused_with_the_setting_that_confirms_it(
+    kubeconfig: Path, config: dict[str, str], current: str | None, says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        choose(settings(**config), environment(kubeconfig, current))
 
 
 @pytest.mark.parametrize("text", [None, ": not yaml: [", "[]"])

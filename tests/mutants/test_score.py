@@ -38,6 +38,20 @@ def outcome(*mutants: Mutant, module: str = "windows", key: str = "d", tests: tu
     return Outcome(module=module, digest=key, tests=tests, mutants=mutants, spared=3, seconds=61.5)
 
 
+class Player:
+    """Plays nothing: what it is asked for is kept, and mutants end as is said."""
+
+    def __init__(self, *mutants: Mutant, again: Sequence[Mutant] = ()) -> None:
+        """`again` are those of a module of which some were killed before."""
+        self._mutants, self._again = mutants, again
+        self.played: list[tuple[tuple[str, ...], list[str]]] = []
+
+    def __call__(self, module: Module, _: Say, killed: Sequence[str]) -> Outcome:
+        self.played.append((module.tests, [*killed]))
+        found = self._again if killed else self._mutants
+        return outcome(*found, module=module.name, key=digest(module), tests=module.tests)
+
+
 def explanations(tmp_path: Path, text: str = ENTRY) -> list[Explanation]:
     (tmp_path / "equivalent.toml").write_text(text)
     return read_explanations(["windows"], tmp_path / "equivalent.toml")
@@ -137,19 +151,13 @@ def test_the_table_lists_each_survivor_and_each_equivalent(tmp_path: Path) -> No
 
 
 def test_a_module_that_was_played_is_kept(tmp_path: Path) -> None:
-    played: list[str] = []
-
-    def player(module: Module, _: Say, __: Sequence[str]) -> Outcome:
-        played.append(module.name)
-        return outcome(mutant("c", "killed"), module=module.name, key=digest(module), tests=module.tests)
-
-    said: list[object] = []
+    player, said = Player(mutant("c", "killed")), list[object]()
     first = go([WINDOWS], tmp_path, said.append, player)
     assert go([WINDOWS], tmp_path, said.append, player) == first
-    assert played == ["windows"]
+    assert len(player.played) == 1
     assert said == ["✓ windows: 1 of 1 killed in 62 s", "✓ windows: 1 of 1 killed in 62 s (kept from before)"]
     go([WINDOWS.model_copy(update={"sources": ("state.py",)})], tmp_path, said.append, player)
-    assert played == ["windows", "windows"], "another module of that name"
+    assert len(player.played) == 2, "another module of that name"
 
 
 ENDS: dict[str, Any] = {"a": "killed", "b": "survived", "c": "survived", "d": "untested", "e": "untested"}
@@ -162,37 +170,25 @@ def ended(**ends: Any) -> tuple[Mutant, ...]:
 
 def test_what_is_killed_stays_killed_where_only_tests_are_added(tmp_path: Path) -> None:
     """What the added ones do not call has the end that it had."""
-    played: list[tuple[tuple[str, ...], list[str]]] = []
-
-    def player(module: Module, _: Say, killed: Sequence[str]) -> Outcome:
-        played.append((module.tests, [*killed]))
-        ends = ended(a="untested", b="killed", c="untested", d="survived") if killed else ended()
-        return outcome(*ends, module=module.name, key=digest(module), tests=module.tests)
-
+    player = Player(*ended(), again=ended(a="untested", b="killed", c="untested", d="survived"))
     said: list[object] = []
     before = WINDOWS.model_copy(update={"tests": (FIRST,)})
     more = WINDOWS.model_copy(update={"tests": (ADDED, FIRST)})
     go([before], tmp_path, said.append, player)
     (found,) = go([more], tmp_path, said.append, player)
-    assert played == [((FIRST,), []), ((ADDED,), ["a"])]
+    assert player.played == [((FIRST,), []), ((ADDED,), ["a"])]
     assert found.mutants == ended(b="killed", d="survived")
     assert (found.digest, found.tests, found.seconds) == (digest(more), more.tests, 123.0)
     assert said[-1] == "✓ windows: 2 of 5 killed in 123 s (survivors played again)"
     assert go([more], tmp_path, said.append, player) == [found]
-    assert len(played) == 2
+    assert len(player.played) == 2
 
 
 @pytest.mark.parametrize("change", ["removed", "another", "changed"])
 def test_all_are_played_anew_where_a_file_of_before_is_not_what_it_was(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played: list[tuple[str, ...]] = []
-
-    def player(module: Module, _: Say, killed: Sequence[str]) -> Outcome:
-        assert not killed
-        played.append(module.tests)
-        return outcome(*ended(), module=module.name, key=digest(module), tests=module.tests)
-
+    player = Player(*ended())
     before = WINDOWS.model_copy(update={"tests": (FIRST,) if change != "removed" else (FIRST, ADDED)})
     go([before], tmp_path, print, player)
     after = WINDOWS.model_copy(update={"tests": {"removed": (FIRST,), "another": (ADDED,)}.get(change, (FIRST, ADDED))})
@@ -200,16 +196,14 @@ def test_all_are_played_anew_where_a_file_of_before_is_not_what_it_was(
         meant = state._meant
         monkeypatch.setattr(state, "_meant", lambda path: b"" if path == CHECKOUT / FIRST else meant(path))
     go([after], tmp_path, print, player)
-    assert played == [before.tests, after.tests]
+    assert player.played == [(before.tests, []), (after.tests, [])]
 
 
 @pytest.mark.parametrize(("ends", "code"), [(["killed"] * 10, 0), (["killed"] * 8 + ["survived"], 1)])
 def test_the_exit_code_tells_whether_enough_are_killed(
     ends: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def player(module: Module, _: Say, __: Sequence[str]) -> Outcome:
-        return outcome(*(mutant("c", end) for end in ends), module=module.name, key=digest(module), tests=module.tests)
-
+    player = Player(*(mutant("c", end) for end in ends))
     assert run.main(["--only", "windows", "--out", str(tmp_path / "out")], player) == code
     told = capsys.readouterr()
     assert ("✗ windows: 88.8 % killed, 90% demanded" in told.err) == bool(code)
@@ -219,10 +213,9 @@ def test_the_exit_code_tells_whether_enough_are_killed(
 
 
 def test_an_unknown_module_is_refused_before_any_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    def player(_: Module, __: Say, ___: Sequence[str]) -> Outcome:
-        raise AssertionError("played")
-
+    player = Player()
     assert run.main(["--only", "windows", "--only", "gates", "--out", str(tmp_path / "out")], player) == 2
+    assert player.played == []
     assert capsys.readouterr().err.startswith("✗ there is no module gates; modules are ")
     assert not (tmp_path / "out").exists()
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from infra.cluster.access import CHECKOUT
 from tests.experiments.figures import verdict
 from tests.experiments.optimisations.claims import claims
-from tests.experiments.optimisations.page import PAGE as SHOWN
 from tests.experiments.optimisations.page import Optimisations, plans
-from tests.experiments.page import markdown
 from tests.harness.results import Verdict
 
 KEPT = CHECKOUT / "docs" / "evidence" / "optimisations" / "cluster"
@@ -21,8 +19,7 @@ def test_it_is_a_pass_by_its_figures() -> None:
     assert RESULTS.command in PAGE
 
 
-def test_table_and_plans_beside_it_are_drawn_from_them() -> None:
-    assert (KEPT / "table.md").read_text() == markdown(SHOWN, RESULTS) + "\n"
+def test_the_plans_beside_it_are_drawn_from_them() -> None:
     assert (KEPT / "plans.md").read_text() == plans(RESULTS) + "\n"
 
 

@@ -117,26 +117,14 @@ def node(name: str, *, ready: bool = True) -> Object:
 
 
 class Shell:
-    """A session that is a shell of this machine; its script finds `victim` on a /proc of its own."""
+    """A session of exec that is a shell of this machine."""
 
-    def __init__(self, folder: Path, script: str, program: str, victim: int) -> None:
-        for pid, stat in {
-            1: "1 (tini) S 0",
-            victim: f"{victim} ({program}) S 1 1",
-            7: f"7 ({program}) S 4711 1",
-        }.items():
-            (folder / str(pid)).mkdir(exist_ok=True)
-            (folder / str(pid) / "stat").write_text(stat + "\n")
-        (folder / "99").mkdir(exist_ok=True)  # one that has just ended
-        self.process = subprocess.Popen(
-            ["sh", "-c", script.replace("for folder in /proc/", f"for folder in {folder}/")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
+    def __init__(self, script: str) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(["sh", "-c", script], stdin=pipe, stdout=pipe, text=True, bufsize=1)
 
     def readline_stdout(self, timeout: float | None = None) -> str:
+        assert timeout is not None, "nobody waits for ever"
         assert self.process.stdout is not None
         return self.process.stdout.readline() if select([self.process.stdout], [], [], timeout)[0] else ""
 
@@ -153,3 +141,18 @@ class Shell:
             assert self.process.stdin is not None
             self.process.stdin.close()
         self.process.wait(5)
+
+
+class ProcShell(Shell):
+    """Its script finds `victim` on a /proc of its own."""
+
+    def __init__(self, folder: Path, script: str, program: str, victim: int) -> None:
+        for pid, stat in {
+            1: "1 (tini) S 0",
+            victim: f"{victim} ({program}) S 1 1",
+            7: f"7 ({program}) S 4711 1",
+        }.items():
+            (folder / str(pid)).mkdir(exist_ok=True)
+            (folder / str(pid) / "stat").write_text(stat + "\n")
+        (folder / "99").mkdir(exist_ok=True)  # one that has just ended
+        super().__init__(script.replace("for folder in /proc/", f"for folder in {folder}/"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -64,18 +65,18 @@ class FakeNodes:
         self.started = "2026-11-22T06:00:00Z"
 
 
-class FakeLog:
-    """One driver."""
-
-    def pods(self, role: str) -> list[Pod]:
-        return [Pod("d", "u1", role, "uc-1", "c", started=True, node="two"), Pod("d", "u2", role, "uc-1", "c")]
-
-
 class FakeDrivers:
     """Drivers, of whom some were struck."""
 
+    log = SimpleNamespace(
+        pods=lambda role: [
+            Pod("d", "u1", role, "uc-1", "c", started=True, node="two"),
+            Pod("d", "u2", role, "uc-1", "c"),
+        ]
+    )
+
     def __init__(self) -> None:
-        self.log, self.told = FakeLog(), list[str]()
+        self.told: list[str] = []
 
     def excuse(self, pod: Pod) -> None:
         assert pod.role == DRIVER

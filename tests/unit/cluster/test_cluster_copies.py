@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import orjson
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from infra.cluster.api import UnreachableError
 from tests.harness.adapters.cluster import Cluster, is_rolled
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.leaders import Leaders
@@ -216,22 +216,20 @@ def test_a_node_with_two_drives_is_not_drained() -> None:
     assert not stays(one[0])
 
 
+NEW = {"observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3}
+REVISED = {"observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "currentRevision": "a"}
+
+
 @pytest.mark.parametrize(
     ("told", "rolled"),
     [
-        ({"observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3}, True),
-        ({"observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3}, False),
-        ({"observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 2}, False),
-        ({"observedGeneration": 2, "replicas": 3, "readyReplicas": 2, "updatedReplicas": 3}, False),
-        ({"observedGeneration": 2, "replicas": 4, "readyReplicas": 3, "updatedReplicas": 3}, False),
-        (
-            {"observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "currentRevision": "a", "updateRevision": "a"},
-            True,
-        ),
-        (
-            {"observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "currentRevision": "a", "updateRevision": "b"},
-            False,
-        ),
+        (NEW, True),
+        (NEW | {"observedGeneration": 1}, False),
+        (NEW | {"updatedReplicas": 2}, False),
+        (NEW | {"readyReplicas": 2}, False),
+        (NEW | {"replicas": 4}, False),
+        (REVISED | {"updateRevision": "a"}, True),
+        (REVISED | {"updateRevision": "b"}, False),
         (None, False),
     ],
 )
@@ -328,6 +326,5 @@ def test_readings_are_in_history_and_end_with_the_run(world: World, tmp_path: Pa
 
 def test_an_api_that_is_silent_is_no_reading(world: World) -> None:
     world.platform.silent = True
-    read: Callable[[], Any] = lambda: Services({}).read(BROKER, Copies(world.whole.server))  # noqa: E731
-    with pytest.raises(Exception, match="no answer"):
-        read()
+    with pytest.raises(UnreachableError, match="no answer"):
+        Services({}).read(BROKER, Copies(world.whole.server))

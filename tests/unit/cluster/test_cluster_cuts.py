@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -36,10 +37,6 @@ def test_two_executors_hear_nothing_of_each_other_and_the_third_hears_both(world
     fault = world.fault("executor-executor-cut")
     assert world.armed == ["executors pod_delete_now"]
     assert [who for who, _ in fault.strike(STEP)] == ["exec-1@e1", "exec-2@e2"]
-    assert world.network.by_node == {
-        "node-of-exec-1": one_of(IPS["exec-2"], INPUT, OUTPUT),
-        "node-of-exec-2": one_of(IPS["exec-1"], INPUT, OUTPUT),
-    }
     assert {mark for mark, _ in world.network.rules.values()} == {"mark-1"}
     assert world.network.at_most_s == {0.1 + SPARE_S}
     assert world.healing.owed == ["let packets pass again between executor and executor"]
@@ -140,56 +137,37 @@ def test_who_announced_the_step_is_the_executor_that_is_cut_off(world: World) ->
     assert [who for who, _ in fault.strike({**STEP, "pod_uid": "e2"})] == ["exec-2@e2", "minio-0@u-minio-0/c-minio-0"]
 
 
+def of_server(*ips: str) -> list[str]:
+    return [line for chain in (INPUT, OUTPUT) for ip in ips for line in one_of(ip, chain)]
+
+
+# Of the API server its own port alone.
+OF_API = [
+    "-I INPUT -s 10.96.0.1 -p tcp --sport 443",
+    "-I INPUT -s 172.20.0.2 -p tcp --sport 6443",
+    "-I OUTPUT -d 10.96.0.1 -p tcp --dport 443",
+    "-I OUTPUT -d 172.20.0.2 -p tcp --dport 6443",
+]
 RULES = {
-    "driver-executor-cut": {
-        "node-of-driver": one_of(IPS["exec-1"], INPUT, OUTPUT),
-        "node-of-exec-1": one_of(IPS["driver"], INPUT, OUTPUT),
-    },
-    "executor-broker-cut": {"node-of-exec-1": ["10.244.0.20", "10.96.0.20"]},
-    "executor-store-cut": {"node-of-exec-1": ["10.244.0.30", "10.96.0.30"]},
-    "executor-database-cut": {"node-of-exec-1": ["10.244.0.40"]},
-    "driver-broker-cut": {"node-of-driver": ["10.244.0.20", "10.96.0.20"]},
-    "driver-store-cut": {"node-of-driver": ["10.244.0.30", "10.96.0.30"]},
+    "executor-executor-cut": {"exec-1": of_server(IPS["exec-2"]), "exec-2": of_server(IPS["exec-1"])},
+    "driver-executor-cut": {"driver": of_server(IPS["exec-1"]), "exec-1": of_server(IPS["driver"])},
+    "executor-broker-cut": {"exec-1": of_server("10.244.0.20", "10.96.0.20")},
+    "executor-store-cut": {"exec-1": of_server("10.244.0.30", "10.96.0.30")},
+    "executor-database-cut": {"exec-1": of_server("10.244.0.40")},
+    "driver-broker-cut": {"driver": of_server("10.244.0.20", "10.96.0.20")},
+    "driver-store-cut": {"driver": of_server("10.244.0.30", "10.96.0.30")},
+    "driver-api-cut": {"driver": OF_API},
+    "operator-api-cut": {"operator": OF_API},
 }
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_a_server_is_cut_off_by_its_pods_address_and_its_services_at_the_pipelines_end_alone(
-    world: World, name: str
-) -> None:
-    fault = world.fault(name)
-    fault.strike(STEP)
-    wanted = {
-        node: lines
-        if lines[0].startswith("-I")
-        else [line for chain in (INPUT, OUTPUT) for ip in lines for line in one_of(ip, chain)]
-        for node, lines in RULES[name].items()
-    }
-    assert world.network.by_node == wanted
-    fault.heal()
-    assert fault.after()
-
-
-@pytest.mark.parametrize(("name", "node"), [("driver-api-cut", "driver"), ("operator-api-cut", "operator")])
-def test_from_the_api_server_only_its_own_port_is_cut_off(world: World, name: str, node: str) -> None:
-    fault = world.fault(name)
-    fault.strike(DECLARATION)
-    assert world.network.by_node == {
-        f"node-of-{node}": [
-            "-I INPUT -s 10.96.0.1 -p tcp --sport 443",
-            "-I INPUT -s 172.20.0.2 -p tcp --sport 6443",
-            "-I OUTPUT -d 10.96.0.1 -p tcp --dport 443",
-            "-I OUTPUT -d 172.20.0.2 -p tcp --dport 6443",
-        ]
-    }
+"""Of a server its pods' addresses and its services', at the pipeline's end alone."""
 
 
 @pytest.mark.parametrize("name", IN_PODS)
-def test_every_sort_has_rules_evidence_and_somebody_who_works_afterwards(world: World, name: str) -> None:
+def test_every_sort_has_its_rules_evidence_and_somebody_who_works_afterwards(world: World, name: str) -> None:
     fault = world.fault(name)
     struck = [who for who, _ in fault.strike(STEP if EXECUTOR in name else DECLARATION)]
     assert len(set(struck)) == len(struck) == 2
-    assert world.network.rules
+    assert world.network.by_node == {f"node-of-{where}": lines for where, lines in RULES[name].items()}
     fault.heal()
     assert len(set(fault.evidence()["between"])) == 2
     assert sorted(fault.after()) == sorted(struck)
@@ -212,22 +190,32 @@ def test_an_executor_that_came_after_the_look_is_looked_for(world: World) -> Non
     assert fault.strike({**STEP, "pod_uid": "e2"})[0][0] == "exec-2@e2"
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("executor-executor-cut", lambda it: [it.known.pop(uid) for uid in ("e2", "e3")], "does not run: executor and"),
+        (
+            "driver-store-cut",
+            lambda it: setattr(it.reader, "silent", True),
+            "nothing was cut between driver and object store: no answer",
+        ),
+    ],
+    ids=["one executor alone", "the API does not answer"],
+)
+def test_who_cannot_be_cut_off_is_missed(world: World, name: str, change: Callable[[World], object], why: str) -> None:
+    change(world)
+    fault = world.fault(name)
+    with pytest.raises(NoProcessError, match=why):
+        fault.strike(STEP)
+    assert (world.network.rules, world.healing.owed) == ({}, [])
+
+
 def test_an_executor_that_has_ended_since_it_announced_the_step_is_a_miss(world: World) -> None:
     fault = world.fault("executor-executor-cut")
     world.end("e1")
     with pytest.raises(NoProcessError, match="does not run: executor and executor"):
         fault.strike(STEP)
     assert world.network.rules == {}
-
-
-def test_one_executor_alone_has_nobody_to_be_cut_off_from(world: World) -> None:
-    for uid in ("e2", "e3"):
-        world.known.pop(uid)
-    fault = world.fault("executor-executor-cut")
-    with pytest.raises(NoProcessError, match="does not run: executor and executor"):
-        fault.strike(STEP)
-    assert world.network.rules == {}
-    assert world.healing.owed == []
 
 
 @pytest.mark.parametrize("error", [NoProcessError("gone"), EngineError("iptables: no chain")])
@@ -246,14 +234,6 @@ def test_of_a_cut_that_one_end_refuses_nothing_stays_at_the_other(world: World, 
     assert world.network.rules == {}
     assert {one.node for one in world.network.removed} == {"node-of-exec-1", "node-of-exec-2"}
     assert world.healing.owed == []
-
-
-def test_an_api_that_does_not_answer_is_a_miss(world: World) -> None:
-    world.reader.silent = True
-    fault = world.fault("driver-store-cut")
-    with pytest.raises(NoProcessError, match="nothing was cut between driver and object store: no answer"):
-        fault.strike(STEP)
-    assert world.network.rules == {}
 
 
 def test_rules_that_cannot_be_removed_at_one_end_are_removed_at_the_other_and_stay_owed(world: World) -> None:

@@ -16,7 +16,7 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.held_pod import ALONE, Held, HeldPod, server_held
 from tests.harness.adapters.pod_log import EXECUTOR, Pod
 from tests.harness.adapters.server_pods import ServerPods, server_pod
-from tests.unit.cluster.fake_platform import FakePlatform, Shell, server
+from tests.unit.cluster.fake_platform import FakePlatform, ProcShell, server
 from tests.unit.harness.sleepers import sleeper, sleepers, soon, state_of
 
 POD = Pod("exec-a", "a", EXECUTOR, "uc", "c", started=True)
@@ -42,14 +42,14 @@ class Container:
         for pid, stat in stats.items():
             (self.proc / str(pid)).mkdir()
             (self.proc / str(pid) / "stat").write_text(stat + "\n")
-        self.shells: list[Shell] = []
+        self.shells: list[ProcShell] = []
 
-    def shell(self, script: str) -> Shell:
+    def shell(self, script: str) -> ProcShell:
         # Everything is everything of the container: on this machine these four.
         everything = " ".join(str(one.pid) for one in self.children)
         script = script.replace("-STOP -1", f"-STOP {everything}").replace("-CONT -1", f"-CONT {everything}")
         assert " -1" not in script.replace("-gt", ""), "that would be every process of this machine"
-        self.shells.append(Shell(self.proc, script, "nobody", 5))
+        self.shells.append(ProcShell(self.proc, script, "nobody", 5))
         return self.shells[-1]
 
     @property
@@ -169,7 +169,7 @@ def test_the_armed_killer_kills_the_server_and_none_of_the_same_name(tmp_path: P
     """A server is the child of the first process; another of its name may be a test or a probe."""
     child, proc, platform = sleeper(tmp_path), tmp_path / "proc", FakePlatform()
     proc.mkdir()
-    platform.sessions = lambda script: Shell(proc, script, "java", child.pid)
+    platform.sessions = lambda script: ProcShell(proc, script, "java", child.pid)
     armed = ServerPods(cast("Cluster", platform), "broker", "app=kafka", "java").killer(server_pod(server()))
     assert child.running()
     armed.word()

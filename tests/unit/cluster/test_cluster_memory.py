@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 import pytest
 
+from infra.embedded.process import Child
 from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError
 from tests.harness.adapters.pod_log import EXECUTOR, Pod
 from tests.harness.adapters.pods import PodDrivers
 from tests.harness.faults import cluster_memory
 from tests.harness.faults.cluster_memory import StarvedExecutor
-from tests.unit.cluster.fake_platform import FakePlatform, Shell
-from tests.unit.harness.sleepers import SOON_S, sleeper, soon
+from tests.unit.cluster.fake_platform import FakePlatform, ProcShell
+from tests.unit.harness.sleepers import sleeper, soon
 from tests.unit.harness.test_armed import FakeSession
 
 CALL = {"pod": "exec-1", "pod_uid": "u1"}
@@ -115,17 +117,13 @@ def test_after_a_declaration_it_is_the_executor_that_was_drawn(of: int, uid: str
     assert who == f"exec-{uid}@{uid}"
 
 
-def test_after_a_declaration_without_executors_nobody_is_struck() -> None:
+@pytest.mark.parametrize("event", [{"pod": "x", "pod_uid": "u9"}, {"pod": "driver"}, DECLARED])
+def test_who_is_no_running_executor_is_not_struck(event: dict[str, Any]) -> None:
     drivers = FakeDrivers(None)
-    drivers.known.clear()
+    if event is DECLARED:
+        drivers.known.clear()
     with pytest.raises(NoProcessError, match="does not run any more"):
-        starving(drivers).strike(DECLARED)
-
-
-@pytest.mark.parametrize("call", [{"pod": "x", "pod_uid": "u9"}, {"pod": "driver"}])
-def test_who_is_no_running_executor_is_not_struck(call: dict[str, str]) -> None:
-    with pytest.raises(NoProcessError, match="does not run any more"):
-        starving(FakeDrivers(None)).strike(call)
+        starving(drivers).strike(event)
 
 
 def test_no_more_is_taken_than_the_container_may_have() -> None:
@@ -157,50 +155,50 @@ def test_of_all_processes_of_the_container_the_jvm_is_the_greatest(takers: int, 
     assert (jvm > badness(interpreter + share, 301, 953, limit)) is jvm_killed
 
 
-def test_the_jvm_is_the_one_to_be_killed_and_equal_shares_are_really_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster_memory, "STARVED_S", SOON_S)
-    folder, tools = tmp_path / "proc", tmp_path / "bin"
-    folder.mkdir()
-    tools.mkdir()
-    (tools / "python3").symlink_to(sys.executable)
+@pytest.fixture
+def jvm(tmp_path: Path) -> Iterator[Child]:
     victim = sleeper(tmp_path)
-    shell = Shell(folder, f"PATH={tools}:$PATH\n{cluster_memory.starving(96, takers=4)}", "java", victim.pid)
-    first = psutil.Process(shell.process.pid)
-    try:
-        assert shell.readline_stdout(5) == f"armed {victim.pid}\n"
-        assert not first.children()
-        assert memory_of(first) < 24 << 20
-        shell.write_stdin("go\n")
-        assert shell.readline_stdout(5) == f"starve {victim.pid}\n"
-        soon("all shares to be taken", lambda: [memory_of(one) > 24 << 20 for one in takers_of(first)] == [True] * 4)
-        assert max(memory_of(one) for one in takers_of(first)) < 48 << 20, "an interpreter and a share"
-        assert Path(f"/proc/{victim.pid}/oom_score_adj").read_text() == "1000\n"
-        # They keep it, and the session lasts, as long as nobody kills them.
-        with pytest.raises(psutil.TimeoutExpired):
-            first.wait(0.5)
-    finally:
-        for one in takers_of(first):
-            one.kill()
-        shell.close()
-        victim.kill()
-
-
-def test_without_the_word_nothing_is_taken(tmp_path: Path) -> None:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "python3").symlink_to(sys.executable)
-    victim = sleeper(tmp_path)
-    shell = Shell(tmp_path, f"PATH={tools}:$PATH\n{cluster_memory.starving(96, takers=4)}", "java", victim.pid)
-    assert shell.readline_stdout(5) == f"armed {victim.pid}\n"
-    shell.close()
-    assert shell.process.returncode == 1
-    assert Path(f"/proc/{victim.pid}/oom_score_adj").read_text() != "1000\n"
+    yield victim
     victim.kill()
 
 
-def takers_of(first: psutil.Process) -> list[psutil.Process]:
+@pytest.fixture
+def shell(tmp_path: Path, jvm: Child) -> Iterator[ProcShell]:
+    """Four takers of 96 MiB that wait for the word beside it."""
+    proc, tools = tmp_path / "proc", tmp_path / "bin"
+    proc.mkdir()
+    tools.mkdir()
+    (tools / "python3").symlink_to(sys.executable)
+    made = ProcShell(proc, f"PATH={tools}:$PATH\n{cluster_memory.starving(96, takers=4)}", "java", jvm.pid)
+    assert made.readline_stdout(5) == f"armed {jvm.pid}\n"
+    yield made
+    for one in takers_of(made) if made.is_open() else ():
+        one.kill()
+    made.close()
+
+
+def test_the_jvm_is_the_one_to_be_killed_and_equal_shares_are_really_taken(jvm: Child, shell: ProcShell) -> None:
+    first, *others = takers_of(shell)
+    assert not others
+    assert memory_of(first) < 24 << 20
+    shell.write_stdin("go\n")
+    assert shell.readline_stdout(5) == f"starve {jvm.pid}\n"
+    soon("all shares to be taken", lambda: [memory_of(one) > 24 << 20 for one in takers_of(shell)] == [True] * 4)
+    assert max(memory_of(one) for one in takers_of(shell)) < 48 << 20, "an interpreter and a share"
+    assert Path(f"/proc/{jvm.pid}/oom_score_adj").read_text() == "1000\n"
+    # They keep it, and the session lasts, as long as nobody kills them.
+    with pytest.raises(psutil.TimeoutExpired):
+        first.wait(0.5)
+
+
+def test_without_the_word_nothing_is_taken(jvm: Child, shell: ProcShell) -> None:
+    shell.close()
+    assert shell.process.returncode == 1
+    assert Path(f"/proc/{jvm.pid}/oom_score_adj").read_text() != "1000\n"
+
+
+def takers_of(shell: ProcShell) -> list[psutil.Process]:
+    first = psutil.Process(shell.process.pid)
     return [first, *first.children()]
 
 

@@ -147,22 +147,22 @@ def test_of_three_brokers_the_shard_decides_and_all_have_to_be_back() -> None:
     assert fault.after() == ["kafka-1@u1/d1"]
 
 
-@pytest.mark.parametrize("there", [[], [server(ready=False)]])
-def test_who_does_not_serve_is_missed(there: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("there", "silent", "why"),
+    [
+        ([], False, "0 of 1 pods of the broker are ready"),
+        ([server(ready=False)], False, "0 of 1 pods of the broker are ready"),
+        ([server()], True, "no answer"),
+    ],
+    ids=["no pod", "none that is ready", "the API does not answer"],
+)
+def test_who_does_not_serve_is_missed(there: list[dict[str, Any]], silent: bool, why: str) -> None:
     world = World()
-    world.platform.there = there
+    world.platform.there, world.platform.silent = there, silent
     for fault in (world.ending(SIGKILL), world.ending(DELETE_NOW), world.stopping()):
-        with pytest.raises(NoProcessError, match="0 of 1 pods of the broker are ready"):
+        with pytest.raises(NoProcessError, match=why):
             fault.strike({})
     assert world.healing.owed == []
-
-
-def test_a_server_is_not_struck_through_an_api_that_does_not_answer() -> None:
-    world = World()
-    world.platform.silent = True
-    for fault in (world.ending(DELETE_NOW), world.stopping()):
-        with pytest.raises(NoProcessError, match="no answer"):
-            fault.strike({})
 
 
 def test_a_run_that_ends_waits_for_nothing_and_still_sees_the_server_back(monkeypatch: pytest.MonkeyPatch) -> None:

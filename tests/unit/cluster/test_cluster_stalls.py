@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psutil
@@ -54,7 +55,8 @@ class World:
         self.ended = self.healing.ended
         self.watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
         self.pods = [POD]
-        self.log: Any = None
+        # The log of the pods is asked for those of a role.
+        self.log = SimpleNamespace(pods=lambda role: [one for one in self.pods if one.role == role], pod=self.pod)
         self.driver = "driver-1"
         self.under: str | None = None
         self.armed: list[str] = []
@@ -85,15 +87,8 @@ class World:
         return fault
 
     def step(self, pid: int = 0, shard: int = 0, uid: str = "a") -> dict[str, Any]:
-        told = {
-            "t": time.time_ns() // 1_000_000,
-            "event": "step",
-            "epoch": 3,
-            "shard": shard,
-            "pid": pid,
-            "pod": f"exec-{uid}",
-            "pod_uid": uid,
-        }
+        who = {"shard": shard, "pid": pid, "pod": f"exec-{uid}", "pod_uid": uid}
+        told = {"t": time.time_ns() // 1_000_000, "event": "step", "epoch": 3, **who}
         self.watch.seen.append(told)
         return told
 
@@ -101,16 +96,6 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
-    # The log of the pods is asked for those of a role.
-    log = type(
-        "Log",
-        (),
-        {
-            "pods": lambda _, role: [one for one in made.pods if one.role == role],
-            "pod": lambda _, uid: made.pod(uid),
-        },
-    )()
-    made.log = log
     yield made
     made.healing.close(torn_down=True)
     made.container.close()
@@ -325,8 +310,7 @@ def test_a_node_without_a_kubelet_is_missed(world: World, pid: str) -> None:
     nodes.pid = pid
     with pytest.raises(NoProcessError, match="no kubelet runs on node two"):
         stalled_kubelet(world, nodes).strike({})
-    assert nodes.done == []
-    assert world.healing.owed == []
+    assert (nodes.done, world.healing.owed) == ([], [])
 
 
 def test_a_kubelet_that_was_not_stopped_is_missed_and_continued(world: World) -> None:
@@ -334,5 +318,4 @@ def test_a_kubelet_that_was_not_stopped_is_missed_and_continued(world: World) ->
     nodes.refuse = "two"
     with pytest.raises(NoProcessError, match="no kubelet was stopped: gone on two"):
         stalled_kubelet(world, nodes).strike({})
-    assert nodes.done == [("resume", "two", {812: GROUP})]
-    assert world.healing.owed == []
+    assert (nodes.done, world.healing.owed) == ([("resume", "two", {812: GROUP})], [])

@@ -26,19 +26,16 @@ def down(ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch) -> F
     return kind
 
 
-def test_down_removes_cluster_state_and_engine(ours: Lifecycle, down: FakeKind) -> None:
-    Record("ready", "node:1", 1).write(ours.state.record)
+@pytest.mark.parametrize("record", [Record("ready", "node:1", 1), Record("creating", "node:1", 2)])
+def test_down_removes_cluster_state_and_engine_though_its_creation_was_interrupted(
+    ours: Lifecycle, down: FakeKind, record: Record
+) -> None:
+    record.write(ours.state.record)
     ours.state.kubeconfig.touch()
     ours.down()
     assert down.done == ["delete", "stop"]
     assert not ours.state.record.exists()
     assert not ours.state.kubeconfig.exists()
-
-
-def test_down_removes_a_cluster_whose_creation_was_interrupted(ours: Lifecycle, down: FakeKind) -> None:
-    Record("creating", "node:1", 2).write(ours.state.record)
-    ours.down()
-    assert down.done == ["delete", "stop"]
 
 
 def test_down_leaves_somebody_elses_cluster_alone_unless_told_to_forget(ours: Lifecycle, down: FakeKind) -> None:

@@ -20,27 +20,10 @@ from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.transaction import Lost
 from tests.harness.schedule import PlannedFault
+from tests.unit.cluster.fake_platform import Shell
 
 TASK = "from effectively_once.points import reach; reach('answered', epoch=3, shard=1, sink='charge'); print('on')"
 WHERE = {"epoch": "[0-9]+", "shard": 1, "sink": "charge"}
-
-
-class Shell:
-    """A session of exec: a shell of this machine."""
-
-    def __init__(self, script: str) -> None:
-        self.process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def readline_stdout(self, timeout: float | None = None) -> str:
-        assert timeout is not None, "nobody waits for ever"
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def close(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
-        self.process.wait(10)
 
 
 class World:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from ipaddress import AddressValueError
 from pathlib import Path
 from typing import Any
@@ -209,23 +210,6 @@ def test_a_namespace_is_found_after_the_container_was_started_again(world: World
     assert world.chain(POD, INPUT) == []
 
 
-def test_of_a_pod_that_is_gone_nothing_is_known_and_nothing_left(world: World) -> None:
-    netns = world.network.of("n", "c-pod")
-    world.end(11)
-    with pytest.raises(NoProcessError, match=f"network {POD} on node n cannot be cut: gone"):
-        world.network.drop(netns, WANTED, MARK, 600)
-    assert world.network.count(netns, MARK) is None
-    assert world.network.remove(netns, MARK) is None
-    assert world.asked == []
-
-
-def test_the_nodes_own_namespace_is_refused_whoever_asks_for_it(world: World) -> None:
-    with pytest.raises(NoProcessError, match="cannot be cut: own"):
-        world.network.drop(Netns("n", NODE), WANTED, MARK, 600)
-    assert world.network.remove(Netns("n", NODE), MARK) is None
-    assert world.asked == []
-
-
 def test_a_node_with_the_network_of_this_machine_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NETNS", str(Path("/proc/self/ns/net").readlink()))
     with pytest.raises(NoProcessError, match="node n has the network of this machine"):
@@ -233,13 +217,24 @@ def test_a_node_with_the_network_of_this_machine_is_left_alone(world: World, mon
     assert world.asked == []
 
 
-def test_a_number_that_was_given_out_anew_on_the_way_is_noticed_from_within(world: World) -> None:
-    """Between the search and the entry the process may have ended, and its number belong to one of the node."""
-    netns = world.network.of("n", "c-pod")
-    (world.state / "reused").touch()
-    with pytest.raises(NoProcessError, match="cannot be cut: gone"):
+@pytest.mark.parametrize(
+    ("number", "change", "why"),
+    [
+        (POD, lambda it: it.end(11), f"network {POD} on node n cannot be cut: gone"),
+        # Between the search and the entry the process may have ended, and its number belong to one of the node.
+        (POD, lambda it: (it.state / "reused").touch(), "cannot be cut: gone"),
+        (NODE, lambda _: None, "cannot be cut: own"),
+    ],
+    ids=["the pod is gone", "its number was given out anew on the way", "the node's own, whoever asks for it"],
+)
+def test_nothing_is_done_in_another_namespace(
+    world: World, number: int, change: Callable[[World], object], why: str
+) -> None:
+    netns = world.network.of("n", "c-pod") if number == POD else Netns("n", NODE)
+    change(world)
+    with pytest.raises(NoProcessError, match=why):
         world.network.drop(netns, WANTED, MARK, 600)
-    assert world.network.remove(netns, MARK) is None
+    assert (world.network.count(netns, MARK), world.network.remove(netns, MARK)) == (None, None)
     assert world.asked == []
 
 

@@ -25,7 +25,7 @@ from tests.harness.faults.spark_request import EndedBySpark
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.harness.stall_sorts import REQUESTS
 from tests.harness.with_requests import ASKED, FAILED, KILLED, STAGE_CANCEL, TASK_KILL, VARIABLE, serve
-from tests.unit.cluster.test_pod_hold import Shell
+from tests.unit.cluster.fake_platform import Shell
 from tests.unit.harness.sleepers import soon
 from tests.unit.harness.test_spark_requests import Spark
 

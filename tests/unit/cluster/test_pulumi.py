@@ -102,7 +102,8 @@ def test_another_checkout_gets_the_salt_that_the_state_was_written_with(
 
 
 def test_what_watches_is_set_once_and_read_from_the_settings(stack: Stack, pulumi: FakePulumi) -> None:
-    assert not stack.is_watched()
+    stack.config_file.write_text("config:\n  effectively-once:monitoring:\n    enabled: true\n")
+    assert not stack.is_watched(), "those are of a stack that is gone"
     stack.select("laptop", monitoring=True)
     assert pulumi.calls[-1].startswith("config set --stack laptop --path effectively-once:monitoring.enabled true")
     for written, watched in (("true", True), ('"true"', True), ("false", False)):
@@ -125,11 +126,6 @@ def test_whether_campaigns_log_in_stays_as_the_settings_say(stack: Stack, pulumi
     assert len(pulumi.calls) > before
     assert not [call for call in pulumi.calls[before:] if "security.campaigns" in call]
     assert stack.config_file.read_text() == text
-
-
-def test_settings_of_a_stack_that_is_gone_ask_for_nothing(stack: Stack, pulumi: FakePulumi) -> None:
-    stack.config_file.write_text("config:\n  effectively-once:monitoring:\n    enabled: true\n")
-    assert not stack.is_watched()
 
 
 def test_a_checkouts_own_settings_are_not_written_over(stack: Stack, pulumi: FakePulumi) -> None:

@@ -13,6 +13,7 @@ from infra.cluster import engine
 from infra.cluster.engine import EngineError
 from infra.console import Console
 from infra.images import packages, rootfs
+from infra.images.contents import read_hashes
 from infra.toolchain import command, go_tools
 from infra.toolchain.cache import Cache
 from infra.versions import DEBIAN
@@ -21,39 +22,28 @@ from tests.unit.toolchain.fake_programs import program
 BOOKWORM_GLIBC = (2, 36)
 
 
-def _pins(path: Path) -> dict[str, str]:
-    return dict(re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", path.read_text(), re.MULTILINE))
-
-
 def _names(path: Path) -> set[str]:
     lines = (re.sub(r"\[.*\]", "", line).strip() for line in path.read_text().splitlines())
     return {line for line in lines if line and not line.startswith("#")}
 
 
-def test_every_package_of_the_images_has_the_version_that_tests_run_with() -> None:
-    ours, images = _pins(CHECKOUT / "requirements.lock"), _pins(packages.LOCK)
-    assert len(images) > 15
-    assert images.items() <= ours.items()
-
-
-def test_every_package_of_the_images_is_pinned_by_a_hash_that_the_other_lock_knows() -> None:
-    known = set(re.findall(r"sha256:[0-9a-f]{64}", (CHECKOUT / "requirements.lock").read_text()))
-    for block in re.split(r"\n(?=\S)", packages.LOCK.read_text()):
-        if not block.startswith("#"):
-            hashes = set(re.findall(r"sha256:[0-9a-f]{64}", block))
-            assert hashes, block
-            assert hashes <= known, block.split()[0]
+def test_every_package_of_the_images_is_that_which_tests_run_with_by_version_and_hash() -> None:
+    ours, images = read_hashes(CHECKOUT / "requirements.lock"), read_hashes(packages.LOCK)
+    assert len(images) == len(re.findall(r"^[^\s#].*==", packages.LOCK.read_text(), re.MULTILINE)) > 15
+    for pinned, hashes in images.items():
+        assert hashes, pinned
+        assert {*hashes} <= {*ours[pinned]}, pinned
 
 
 def test_the_lock_has_all_that_is_asked_for_and_that_the_wheel_imports() -> None:
-    asked = _names(packages.LOCK.with_name("requirements.in"))
-    assert asked <= set(_pins(packages.LOCK))
+    asked, locked = _names(packages.LOCK.with_name("requirements.in")), {name for name, _ in read_hashes(packages.LOCK)}
+    assert asked <= locked
     project = tomllib.loads((CHECKOUT / "pipelines" / "pyproject.toml").read_text())["project"]
     wheel = {re.split(r"[<>=~! \[]", one)[0] for one in project["dependencies"]}
     # Spark's own files are copied into the image; of its dependencies the bridge to Java is needed.
     assert wheel - {"pyspark"} <= asked
     assert "py4j" in asked
-    assert "pyspark" not in _pins(packages.LOCK)
+    assert "pyspark" not in locked
 
 
 def test_there_is_a_platform_for_every_architecture_and_debian_can_load_its_wheels() -> None:

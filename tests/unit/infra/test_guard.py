@@ -125,41 +125,32 @@ def test_an_error_is_shown_and_becomes_exit_code_1(start: Start) -> None:
     assert guarded.all_gone()
 
 
-def test_when_the_program_is_killed_its_descendants_are_killed(start: Start) -> None:
-    guarded = start("wait")
-    assert len(guarded.processes) == 3
+@pytest.mark.parametrize("mode", ["wait", "orphan"])
+def test_when_the_program_is_killed_its_descendants_are_and_orphans_too(start: Start, mode: str) -> None:
+    guarded = start(mode)
+    assert _alive(psutil.Process(guarded.pids[2]))
     os.kill(guarded.pids[0], signal.SIGKILL)
     assert guarded.exit_code() == 128 + signal.SIGKILL
+    assert len(guarded.processes) >= 2
     assert guarded.all_gone()
 
 
-def test_orphans_of_a_killed_server_are_killed_too(start: Start) -> None:
-    guarded = start("orphan")
-    helper = psutil.Process(guarded.pids[2])
-    assert _alive(helper)
-    os.kill(guarded.pids[0], signal.SIGKILL)
-    assert guarded.exit_code() == 128 + signal.SIGKILL
-    assert not _alive(helper)
-
-
-@pytest.mark.parametrize("whole_group", [True, False])
-def test_ctrl_c_ends_the_program_in_order_and_only_once(start: Start, whole_group: bool) -> None:
+@pytest.mark.parametrize(
+    ("strike", "number", "code", "ended"),
+    [
+        (os.killpg, signal.SIGINT, 130, "KeyboardInterrupt"),
+        (os.kill, signal.SIGINT, 130, "KeyboardInterrupt"),
+        (os.kill, signal.SIGTERM, 128 + signal.SIGTERM, "SystemExit"),
+    ],
+    ids=["Ctrl-C", "an interrupt of the guard alone", "a request to end"],
+)
+def test_what_the_guard_is_asked_for_ends_the_program_in_order_and_only_once(
+    *, start: Start, strike: Callable[[int, int], None], number: int, code: int, ended: str
+) -> None:
     guarded = start("slow end")
-    if whole_group:
-        os.killpg(guarded.guard.pid, signal.SIGINT)
-    else:
-        os.kill(guarded.guard.pid, signal.SIGINT)
-    assert guarded.exit_code() == 130
-    assert (guarded.out / "ended").read_text() == "KeyboardInterrupt"
-    assert (guarded.out / "clean").exists()
-    assert guarded.all_gone()
-
-
-def test_a_request_to_end_is_passed_on(start: Start) -> None:
-    guarded = start("slow end")
-    os.kill(guarded.guard.pid, signal.SIGTERM)
-    assert guarded.exit_code() == 128 + signal.SIGTERM
-    assert (guarded.out / "ended").read_text() == "SystemExit"
+    strike(guarded.guard.pid, number)
+    assert guarded.exit_code() == code
+    assert (guarded.out / "ended").read_text() == ended
     assert (guarded.out / "clean").exists()
     assert guarded.all_gone()
 

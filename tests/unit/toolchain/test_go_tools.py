@@ -12,7 +12,6 @@ from infra.toolchain import go_tools, minio
 from infra.toolchain.cache import Cache
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.go_tools import GoTool, key, machine_arch
-from infra.versions import KUBERNETES
 from tests.unit.toolchain.fake_programs import program
 
 # Writes what it was asked into every binary; `go version` satisfies every go.mod.
@@ -111,13 +110,6 @@ def test_a_minio_that_cannot_be_built_may_be_given(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'go', BROKEN_GO).parent}:/usr/bin:/bin")
     with pytest.raises(ToolchainError, match=rf"\(`go env GOPROXY`\), or set {minio.OVERRIDE} to a minio binary\n"):
         minio.build_minio(Cache(tmp_path / "cache"), {})
-
-
-def test_kubernetes_is_stamped_with_a_version_that_kubeadm_can_read() -> None:
-    flags = " ".join(go_tools.KUBERNETES_TOOL.flags())
-    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
-        assert f"-X {package}.gitVersion=v{KUBERNETES}" in flags
-    assert "$Format" not in flags
 
 
 def test_the_list_of_all_tools_has_each_wrapper_once() -> None:

@@ -93,7 +93,8 @@ def test_no_wrapper_replaces_a_module_with_a_folder_of_one_machine() -> None:
     [
         (go_tools.PULUMI_TOOL, f"/version.Version=v{versions.PULUMI}"),
         (go_tools.PULUMI_KUBERNETES_TOOL, f"/version.Version=v{versions.PULUMI_KUBERNETES}"),
-        (go_tools.KUBERNETES_TOOL, f".gitVersion=v{versions.KUBERNETES}"),
+        (go_tools.KUBERNETES_TOOL, f"-X k8s.io/component-base/version.gitVersion=v{versions.KUBERNETES}"),
+        (go_tools.KUBERNETES_TOOL, f"-X k8s.io/client-go/pkg/version.gitVersion=v{versions.KUBERNETES}"),
         (go_tools.PROMETHEUS_TOOL, f"/version.Version={versions.PROMETHEUS}"),
         (go_tools.ALERTMANAGER_TOOL, f"/version.Version={versions.ALERTMANAGER}"),
     ],
@@ -101,5 +102,6 @@ def test_no_wrapper_replaces_a_module_with_a_folder_of_one_machine() -> None:
 )
 def test_tools_that_must_tell_their_version_are_stamped_with_it(tool: GoTool, stamp: str) -> None:
     assert stamp in tool.flags()[-1]
+    assert "$Format" not in " ".join(tool.flags()), "a version that kubeadm can read"
     module = next(iter(tool.stamps)).rsplit("/pkg/version.", 1)[0].rsplit("/go/common", 1)[0].rsplit("/version.", 1)[0]
     assert module in _required(tool)
