@@ -135,6 +135,12 @@ class Place:
     def phases(self) -> list[str]:
         return [event["phase"] for event in read_history(self.history.path) if event["event"] == "phase"]
 
+    def end(self, epoch: int = 1) -> list[dict[str, Any]]:
+        """Publish an epoch, of which a part was done again, and with it the campaign ends; its faults."""
+        self.publish(epoch)
+        self.await_end()
+        return self.faults()
+
     def await_end(self) -> None:
         self.campaign.join(SOON_S)
         assert not self.campaign.is_alive()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -71,12 +70,13 @@ def test_work_that_is_done_again_is_an_effect_and_its_epoch_a_recovery(redone: R
     [
         step(5_020, "windows_begun"),
         step(5_020, "ids_decided", 1),
+        step(5_010, "dedup_begun", 2),
         step(4_900, "dedup_begun"),
         step(AT, "dedup_begun"),
         step(8_000, "dedup_begun"),
         {**NEXT[1], "t": 6_100},
     ],
-    ids=["goes on", "other shard", "before", "at once", "after recovery", "of the next epoch"],
+    ids=["goes on", "other shard", "further shard", "before", "at once", "after recovery", "of the next epoch"],
 )
 def test_work_that_goes_on_is_none(other: Row) -> None:
     assert after(other, DONE, *NEXT).effect is Effect.NONE
@@ -158,9 +158,3 @@ def test_a_cut_off_broker_is_met_by_the_driver_and_holds_up_executors() -> None:
     """The driver asks it between two epochs; what executors ask it holds up the epoch that runs."""
     assert effects_of("cut", "driver and broker") == (Effect.MET,)
     assert Effect.MET not in effects_of("cut", "executor and broker")
-
-
-def test_no_two_shards_are_one() -> None:
-    shards = itertools.count(2)
-    fresh = [step(5_010 + n, "dedup_begun", next(shards)) for n in range(3)]
-    assert after(*fresh, DONE, *NEXT).effect is Effect.NONE

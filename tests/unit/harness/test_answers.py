@@ -23,7 +23,7 @@ from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateway
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect
-from tests.unit.harness.tamper import Change, bind, change_lines, manifest, watch
+from tests.unit.harness.tamper import Change, bind, change_lines, document, lines_of, manifest, watch
 from tests.unit.library import test_certificate
 from tests.unit.library.test_clock import head
 
@@ -183,16 +183,15 @@ def test_the_product_says_what_is_recomputed(window: int) -> None:
 
 def forced(run: Path) -> None:
     """The epoch that closed the window was held too long, and its certificate names who was behind."""
-    document = json.loads((run / "observed" / "chain.json").read_text())
-    (closed,) = (one["says"]["epoch"] for one in rows_of(run) if (one.get("says") or {}).get("verdict") == "complete")
-    record = next(one for one in document["epochs"] if one["epoch"] == closed)
-    record["clock"]["forced_ms"] = record["watermark_ms"]
-    (run / "observed" / "chain.json").write_text(json.dumps(document))
+    said = [row.get("says") or {} for row in lines_of(run / "asked.jsonl")]
+    (closed,) = (one["epoch"] for one in said if one.get("verdict") == "complete")
+
+    def force(chain: Any) -> None:
+        record = next(one for one in chain["epochs"] if one["epoch"] == closed)
+        record["clock"]["forced_ms"] = record["watermark_ms"]
+
+    document("chain", force)(run)
     answer(COMPLETE, "released", 1, released=["events/0"])(run)
-
-
-def rows_of(run: Path) -> list[Row]:
-    return [json.loads(line) for line in (run / "asked.jsonl").read_text().splitlines()]
 
 
 def test_a_certificate_that_names_who_was_left_behind_is_not_judged_and_others_are(run: Path) -> None:

@@ -38,7 +38,7 @@ from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, SECOND, TAKEN_ID
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.results import DIRECTIONS
-from tests.harness.schedule import DECLARED, PlannedFault, Strike
+from tests.harness.schedule import Strike
 from tests.harness.signals import SIGNALS
 from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
@@ -130,13 +130,6 @@ def test_a_result_store_is_cut_off_and_slowed_while_its_transaction_is_held_open
             target for target in made if RESULT_STORE in target
         }
         assert {*made.values()} == {kind, WhileHeld}
-
-
-@pytest.mark.parametrize("name", EMBEDDED_CUTS)
-def test_a_cut_lasts_as_long_as_the_plan_says(tmp_path: Path, name: str) -> None:
-    fault = arsenal(tmp_path, [], Server(tmp_path)).fault(EMBEDDED_CUTS[name])
-    fault.prepare(PlannedFault(1, DECLARED, None, 0, EMBEDDED_CUTS[name], planned_s=40.0))
-    assert fault.evidence()["planned_s"] == 40.0
 
 
 def test_which_way_is_cut_is_drawn_from_the_seed(tmp_path: Path) -> None:

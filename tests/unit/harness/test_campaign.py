@@ -31,9 +31,7 @@ def test_a_fault_at_its_step_in_a_running_epoch_hits(place: Place) -> None:
     place.step(1, shard=1)
     place.step(1)
     place.await_strikes(1)
-    place.publish(1)
-    place.await_end()
-    (fault,) = place.faults()
+    (fault,) = place.end()
     assert fault["hit"] is True
     assert (fault["kind"], fault["target"], fault["signal"]) == ("sigkill", "executor", "SIGKILL")
     assert (fault["epoch"], fault["phase"]) == (1, "committed:accepted")
@@ -79,9 +77,7 @@ def test_what_takes_a_second_to_come_and_misses_comes_again_with_a_declaration(p
     place.waits()
     place.declare(3)
     place.await_strikes(2)
-    place.publish(3)
-    place.await_end()
-    assert [fault["phase"] for fault in place.faults()] == ["committed:accepted", DECLARED]
+    assert [fault["phase"] for fault in place.end(3)] == ["committed:accepted", DECLARED]
 
 
 def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: Place) -> None:
@@ -91,9 +87,7 @@ def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: P
     place.waits()
     place.step(1, shard=1)
     place.await_strikes(2)
-    place.publish(1)
-    place.await_end()
-    assert [fault["hit"] for fault in place.faults()] == [True]
+    assert [fault["hit"] for fault in place.end()] == [True]
     assert place.said[0] == "… kill -9 executor in epoch 1 at committed:accepted: missed, gone"
 
 
@@ -104,9 +98,7 @@ def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: P
     time.sleep(0.01)
     place.tell("driver", state="started", pid=2, generation=2)
     place.declare(1)
-    place.publish(1)
-    place.await_end()
-    (fault,) = place.faults()
+    (fault,) = place.end()
     assert fault["hit"] is True
     assert fault["phase"] == DECLARED
 
@@ -128,9 +120,7 @@ def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(pl
     place.step(3)
     place.tell("step", epoch=3, step="dedup_begun", sink=None, shard=1, pid=1, attempt=0)
     place.await_strikes(2)
-    place.publish(3)
-    place.await_end()
-    assert [(one["phase"], one["hit"]) for one in place.faults()] == [
+    assert [(one["phase"], one["hit"]) for one in place.end(3)] == [
         ("committed:accepted", False),
         ("dedup_begun", True),
     ]
@@ -171,9 +161,7 @@ def test_a_fault_that_lasts_is_healed_and_tells_how_long_it_lasted(place: Place)
     place.release.set()
     soon("it to be healed", lambda: "heal" in place.calls)
     assert not place.campaign.more()
-    place.publish(1)
-    place.await_end()
-    (fault,) = place.faults()
+    (fault,) = place.end()
     assert fault["stopped_s"] == 1.5
     assert fault["healed_at"] >= fault["injected_at"]
     assert place.calls == ["arm", "strike", "endure", "heal"]
@@ -231,9 +219,7 @@ def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) 
     soon("it to be healed", lambda: "heal" in place.calls)
     assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
     place.fresh = ["8@2"]
-    place.publish(1)
-    place.await_end()
-    assert len(place.faults()) == 1
+    assert len(place.end()) == 1
 
 
 def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) -> None:
@@ -242,9 +228,7 @@ def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) ->
     soon("it to last", place.enduring.is_set)
     assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
     place.release.set()
-    place.publish(1)
-    place.await_end()
-    assert [fault["hit"] for fault in place.faults()] == [True]
+    assert [fault["hit"] for fault in place.end()] == [True]
 
 
 READING = PlannedFault(1, DECLARED, None, 0, Strike("stall"), after_s=0.4, planned_s=3.0)
@@ -257,9 +241,7 @@ def test_a_fault_comes_so_long_after_the_announcement_as_planned(place: Place) -
     place.declare(3)
     declared_at = place.watch.seen[-1]["t"]
     place.await_strikes(1)
-    place.publish(3)
-    place.await_end()
-    (fault,) = place.faults()
+    (fault,) = place.end(3)
     assert fault["injected_at"] - declared_at >= 400
     assert (fault["after_s"], fault["phase"], fault["hit"]) == (0.4, DECLARED, True)
     assert place.prepared == [(3.0, 0.4)]

@@ -90,9 +90,14 @@ def test_a_change_that_nobody_told_of_is_missed(run: Path) -> None:
     expect(run, UNKNOWN, "changes", "0 changes wheel were made, 20 were planned")
 
 
+def write_other_settings(run: Path) -> Path:
+    other = run / "settings-change-2.json"
+    other.write_text(json.dumps({**json.loads((run / "settings.json").read_text()), "epoch_rows_max": 7}))
+    return other
+
+
 def test_settings_that_no_driver_started_with_are_not_believed(run: Path) -> None:
-    settings = json.loads((run / "settings.json").read_text())
-    (run / "settings-change-2.json").write_text(json.dumps({**settings, "epoch_rows_max": 7}))
+    write_other_settings(run)
     make(run, evidence={"settings": "settings-change-2.json"})
     expect(run, UNKNOWN, "changes", "no driver started with settings-change-2.json before it was seen")
     expect(run, UNKNOWN, "bound", "no driver was started with settings-change-2.json as it is")
@@ -137,8 +142,7 @@ def test_the_longest_time_without_an_epoch_counts(
 
 def test_settings_that_a_change_gave_to_drivers_are_those_of_the_run(run: Path) -> None:
     """The driver that follows one that was killed announces them; without the change nobody knows whose they are."""
-    other = run / "settings-change-2.json"
-    other.write_text(json.dumps({**json.loads((run / "settings.json").read_text()), "epoch_rows_max": 7}))
+    other = write_other_settings(run)
 
     def give(rows: list[Row]) -> None:
         second = [row for row in rows if row.get("state") == "started"][1]

@@ -35,8 +35,8 @@ KEPT = {
 BROKEN = object()
 
 
-def checked(monkeypatch: pytest.MonkeyPatch, run: Path) -> int:
-    return call(monkeypatch, "check", "--run", str(run))
+def checked(monkeypatch: pytest.MonkeyPatch, run: Path, *more: str) -> int:
+    return call(monkeypatch, "check", "--run", str(run), *more)
 
 
 def test_a_comparison_is_judged_with_all_three_answers(

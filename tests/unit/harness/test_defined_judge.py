@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from tests.harness.checkers.declared_run import is_declared
 from tests.harness.judge.again import differences, place_to_judge
 from tests.harness.judge.verdict import judge
 from tests.harness.results import OWN_PIPELINE
-from tests.unit.command import call
 from tests.unit.harness.fabricate import fabricate
 from tests.unit.harness.fabricated_files import LATENESS_MS, WINDOW_MS, write_json, write_lines
 from tests.unit.harness.judged import FAIL, PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.tamper import bind, document, history, lines_of, manifest, observed, watch
+from tests.unit.harness.test_check import checked
 from tests.unit.harness.test_rejudge import KEPT, keep
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
@@ -57,7 +56,7 @@ def declare(told: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `user_counts` as if it were somebody else's: with what its transform gave of every record."""
     made = watch(fabricate(tmp_path_factory.mktemp("own") / "run"))
     letters = {tuple(row["source"]): row for row in lines_of(made / "observed" / "dead_letter.jsonl")}
@@ -74,12 +73,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(made / "observed" / "visits.jsonl", [visit_of(row) for row in accepted])
     manifest(declare)(made)
     return bind(made)
-
-
-@pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be tampered with."""
-    return Path(shutil.copytree(whole, tmp_path / whole.name))
 
 
 def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) -> None:
@@ -103,7 +96,7 @@ def test_a_whole_run_passes_and_says_what_was_left_out(
     assert "not judged: raw" in results.oracle("multiset").says
     assert [one.number for one in results.oracles] == [1, 3, 4, 5, 7, *[0] * 10]
     assert results.oracles[-1].name == "minimum"
-    assert call(monkeypatch, "check", "--run", str(run)) == 0
+    assert checked(monkeypatch, run) == 0
     assert "PASS" in capsys.readouterr().out
 
 

@@ -142,18 +142,8 @@ def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_pa
     servers[1].child.kill()
 
 
-def test_nothing_stands_before_a_server_that_is_not_cut_off(tmp_path: Path) -> None:
-    """A demo without a cut pays for none: each link is of its own strike, and the result store has none."""
-    servers = Server(tmp_path), Server(tmp_path)
-    found = {}
-    for name in KILLS_OF_THE_DEMO:
-        with cut_links([EMBEDDED[name]]) as cuts:
-            found[name] = set(cuts.links)
-    assert {name: one for name, one in found.items() if one} == {
-        "broker-cut": {TO_BROKER.target},
-        "store-cut": {TO_STORE.target},
-    }
-    place = kills(*servers)
+def test_a_server_that_nothing_stands_before_is_not_cut_off(tmp_path: Path) -> None:
+    place = kills(Server(tmp_path), Server(tmp_path))
     for strike in (TO_BROKER.strike, TO_STORE.strike, TO_RESULTS.strike):
         with pytest.raises(ValueError, match="there is no fault cut of"):
             place.fault(strike)

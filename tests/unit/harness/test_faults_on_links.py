@@ -7,8 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.embedded.process import identity
 from tests.harness.adapters.tcp_link import TcpLink
@@ -18,7 +16,6 @@ from tests.harness.cut_sorts import (
     CLUSTER_CUTS,
     CUT,
     EMBEDDED_CUTS,
-    LENGTHS_S,
     TO_BROKER,
     TO_RESULTS,
     TO_STORE,
@@ -30,8 +27,6 @@ from tests.harness.lengths import READING_S
 from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, parse_faults, plan, without_result_store
 from tests.harness.play.cut_links import cut_links
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
-from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
-from tests.harness.stall_sorts import STALL
 from tests.unit.harness.sleepers import soon
 from tests.unit.harness.struck import World, lend
 from tests.unit.harness.witnessed import witnessed
@@ -137,15 +132,6 @@ def test_a_cut_that_cannot_be_made_is_undone_at_once(world: Links) -> None:
     with pytest.raises(ValueError, match="sideways"):
         world.fault("sideways").strike(STEP)
     assert world.healing.owed == []
-
-
-@given(seed=st.integers(0, 2**40))
-def test_every_length_comes_before_one_comes_twice_and_stalls_have_their_own(seed: int) -> None:
-    planned = plan(seed, parse_faults("broker-cut*8,executor-stall*6", seed), 2)
-    lengths = {kind: [one.planned_s or 0.0 for one in planned if one.strike.kind == kind] for kind in (CUT, STALL)}
-    assert sorted(lengths[CUT][:4]) == sorted(lengths[CUT][4:]) == sorted(LENGTHS_S)
-    assert sorted(lengths[STALL]) == sorted(STALLS_S)
-    assert {one.planned_s for one in plan(seed, parse_faults("cuts*3", seed), 2, cuts_s=(5.0,))} == {5.0}
 
 
 def test_a_cut_at_a_declaration_has_a_delay_and_at_a_step_it_has_none() -> None:

@@ -26,23 +26,6 @@ from tests.unit.harness.struck import World, stopped
 STOP_S = 0.3
 
 
-def test_who_is_stopped_stands_still_and_goes_on_with_the_time_taken(world: World) -> None:
-    child = world.child(WITH_CHILD)
-    below = psutil.Process(child.pid).children()
-    one = Stopped("sleeper", [psutil.Process(child.pid), *below], world.healing)
-    who, _ = one.stop()
-    assert who == identity(child.pid)
-    assert all(stopped(pid) for pid in (child.pid, below[0].pid))
-    assert world.healing.owed == [f"continue sleeper {child.pid}"]
-    time.sleep(STOP_S)
-    world.healing.pay(one.debt)
-    world.healing.pay(one.debt)
-    assert not any(stopped(pid) for pid in (child.pid, below[0].pid))
-    assert one.debt.lasted_s is not None
-    assert STOP_S <= one.debt.lasted_s < STOP_S + 5
-    assert world.healing.owed == []
-
-
 def test_who_has_ended_cannot_be_stopped(world: World) -> None:
     child = world.child()
     one = Stopped("sleeper", [psutil.Process(child.pid)], world.healing)

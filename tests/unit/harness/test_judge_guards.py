@@ -16,11 +16,11 @@ from tests.harness.checkers.epilogue import completeness
 from tests.harness.evidence import Epilogue
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
-from tests.unit.command import call
 from tests.unit.harness.fabricate import CONTROLS
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.judged import PASS, UNKNOWN, expect, expect_run
 from tests.unit.harness.tamper import Change, document, history, lines_of, manifest, observed, sent
+from tests.unit.harness.test_check import checked
 
 FILES = [
     "manifest.json",
@@ -249,18 +249,15 @@ def test_crash_of_a_checker_is_unknown_with_its_reason(run: Path, monkeypatch: p
 
 
 def test_exit_codes_and_files(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(path: Path) -> int:
-        return call(monkeypatch, "check", "--run", str(path))
-
-    assert check(run) == 0
+    assert checked(monkeypatch, run) == 0
     for path, verdict in ((run, "pass"), (run / "controls" / CONTROLS[0], "fail")):
         assert json.loads((path / "results.json").read_text(encoding="utf-8"))["verdict"] == verdict
     whole = (run / "observed" / "accepted.jsonl").read_bytes()
     observed("accepted", lambda rows: rows.pop())(run)
-    assert check(run) == 1
+    assert checked(monkeypatch, run) == 1
     (run / "observed" / "accepted.jsonl").write_bytes(whole)
     (run / "observed" / "chain.json").unlink()
-    assert check(run) == check(run / "nowhere") == 2
+    assert checked(monkeypatch, run) == checked(monkeypatch, run / "nowhere") == 2
 
 
 def test_file_workload_leaves_lateness_to_the_reference(run: Path) -> None:

@@ -128,14 +128,7 @@ def _line(fields: dict[str, Any], **more: Any) -> bytes:
 
 
 PLANTED: dict[str, tuple[str, Change, str]] = {
-    "every key is x": ("accepted", lambda _, fields: (b"x", _line(fields)), "key b'x', due is"),
     "every key of a count is x": ("user_counts", lambda _, fields: (b"x", _line(fields)), "key b'x', due is"),
-    "a sum of -1 in every count": ("user_counts", lambda key, fields: (key, _line(fields, sum=-1)), "with sum -1"),
-    "base64 said of plain text": (
-        DEAD_LETTER,
-        lambda key, fields: (key, _line(fields, encoding="base64")),
-        "value cannot be read",
-    ),
     "ids of malformed records lost": (
         DEAD_LETTER,
         lambda key, fields: (key, _line(fields, id=None)),
@@ -151,7 +144,7 @@ PLANTED: dict[str, tuple[str, Change, str]] = {
 
 @pytest.mark.parametrize("what", PLANTED)
 def test_a_planted_bug_is_named(what: str) -> None:
-    """All of wrong-messages.patch, issue 17, but for lateness; and a form that JSON allows."""
+    """What passes above is looked at: a bug in each sink. All others are judged in `test_messages_judged`."""
     sink, change, said = PLANTED[what]
     written = [change(key, orjson.loads(value)) for key, value in MADE[sink]()]
     assert any(said in fault for fault in looked_at(sink, written))

@@ -14,15 +14,11 @@ import pytest
 from tests.harness.judge import again as rejudge
 from tests.harness.judge import verdict as judge
 from tests.harness.pack.archive import INDEX, Pack, pack
-from tests.unit.command import call
 from tests.unit.harness.tamper import change_lines
+from tests.unit.harness.test_check import checked
 from tests.unit.harness.test_pack import contents
 
 KEPT = "kept.tar.xz"
-
-
-def checked(monkeypatch: pytest.MonkeyPatch, run: Path, *more: str) -> int:
-    return call(monkeypatch, "check", "--run", str(run), *more)
 
 
 def keep(run: Path, to: Path) -> Path:

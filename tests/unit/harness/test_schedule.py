@@ -71,8 +71,3 @@ def test_a_kill_takes_its_step_from_its_epoch_on_and_a_rearmed_one_in_any_shard(
     assert KILL.matches({**EVENT, **other}) is takes
     assert KILL.matches({**EVENT, **other}, exactly=False) is rearmed_takes
     assert not KILL.matches({"t": 1, "event": "driver", "state": "started", "pid": 9})
-
-
-def test_reports_name_step_and_sink() -> None:
-    assert KILL.phase == "committed:accepted"
-    assert PlannedFault(0, "ids_decided", None, 0).phase == "ids_decided"

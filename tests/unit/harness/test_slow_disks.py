@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.harness.faults.slow_disk import FAILURES, LEAST, SlowedServer
 from tests.harness.faults.slowable import SlowableServer
 from tests.harness.mixture import parse_faults, plan
 from tests.harness.schedule import DECLARED, PlannedFault
-from tests.harness.slow_disk_sorts import DELAYS_MS, SERVER_DISKS, SLOW_DISK
+from tests.harness.slow_disk_sorts import DELAYS_MS, SERVER_DISKS
 from tests.unit.harness.sleepers import Server, soon
 from tests.unit.harness.struck import World
 
@@ -276,12 +275,6 @@ def test_the_same_plan_draws_the_same_delay_and_plans_differ() -> None:
             drawn.append(made._delay_ms)
     assert drawn[::2] == drawn[1::2]
     assert set(drawn) == set(DELAYS_MS)
-
-
-def test_lengths_are_those_of_stalls_and_each_comes_before_one_comes_twice() -> None:
-    planned = plan(3, parse_faults("store-slow-disk*4,executor-stall*2", 3), 2, lengths_s=(3.0, 12.0))
-    lengths = Counter((one.strike.kind, one.planned_s) for one in planned)
-    assert lengths[SLOW_DISK, 3.0] == lengths[SLOW_DISK, 12.0] == 2
 
 
 def strace() -> Path:

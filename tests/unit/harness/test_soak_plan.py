@@ -148,15 +148,26 @@ def test_the_command_of_a_part_is_understood_and_asks_for_what_the_part_says(
 SETTINGS = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
 MANIFEST: dict[str, Any] = {"seed": 7, "settings": SETTINGS, "controls": []}
 """Of the run of the part."""
+NOT_SET = {"repair": False, "rate": None}
+"""Conditions that the judge reads too stand there as its defaults where nobody set them."""
 
 
-def test_the_conditions_of_a_part_are_asked_for_and_told_by_its_run(asked_by: Callable[[Part], Campaign]) -> None:
-    asked = {"stall_s": [6, 12], "network_s": 5, "short_pipes": True}
+@pytest.mark.parametrize(
+    "asked",
+    [{"stall_s": [6, 12], "network_s": 5, "short_pipes": True}, {"rate": 250, "idle_ms": 300_000, "skew": 100}],
+    ids=["stalls", "unpaced"],
+)
+def test_the_conditions_of_a_part_are_asked_for_and_told_by_its_run(
+    asked_by: Callable[[Part], Campaign], asked: dict[str, Any]
+) -> None:
     part = Part.model_validate(GOOD | {"conditions": asked})
     given = asked_by(part).conditions
-    assert given == part.conditions == Conditions(stall_s=(6.0, 12.0), network_s=5.0, short_pipes=True)
-    told = MANIFEST | {"settings": SETTINGS | given.named}
+    assert given == part.conditions == Conditions.model_validate(asked)
+    told = MANIFEST | {"settings": SETTINGS | NOT_SET | given.named}
     assert (part.is_run(told), part.is_run(MANIFEST), Part(**GOOD).is_run(told)) == (True, False, False)
+    assert Part(**GOOD).is_run(MANIFEST | {"settings": SETTINGS | NOT_SET})
+    for name in given.named:
+        assert not part.is_run(told | {"settings": told["settings"] | {name: "1"}}), name
 
 
 def test_a_run_is_that_of_its_part_only() -> None:

@@ -17,6 +17,8 @@ from tests.harness.campaigns import cluster
 from tests.harness.campaigns.chaos import main
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
+from tests.harness.cut_sorts import CUT
+from tests.harness.cut_sorts import LENGTHS_S as CUTS_S
 from tests.harness.definition.asked import Definition
 from tests.harness.definition.packaged import UNPROVEN_JOB
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
@@ -33,7 +35,7 @@ from tests.harness.mixture import (
 )
 from tests.harness.play.planned import describe, planned_faults
 from tests.harness.schedule import DECLARED, STEPS
-from tests.harness.slow_disk_sorts import SERVER_DISKS
+from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 from tests.harness.stall_sorts import (
     CLUSTER_STALLS,
     EMBEDDED_STALLS,
@@ -45,14 +47,18 @@ from tests.harness.stall_sorts import (
 SEEDS = st.integers(0, 2**40)
 
 
-@given(seed=SEEDS, rounds=st.integers(1, 3), rest=st.integers(0, 5))
-def test_every_length_comes_once_before_one_comes_twice(seed: int, rounds: int, rest: int) -> None:
-    planned = plan(seed, parse_faults(f"executor-stall*{6 * rounds + rest},broker-kill*3", seed), 2)
-    lengths = [one.planned_s or 0.0 for one in planned if one.strike.kind == STALL]
-    for start in range(0, 6 * rounds, 6):
-        assert sorted(lengths[start : start + 6]) == sorted(LENGTHS_S)
-    assert max(Counter(lengths).values()) - min(Counter(lengths).values()) <= 1
-    assert {one.planned_s for one in planned if one.strike.kind != STALL} == {None}
+@given(seed=SEEDS, count=st.integers(1, 23))
+def test_every_length_of_a_kind_comes_once_before_one_comes_twice(seed: int, count: int) -> None:
+    names = ("executor-stall", "broker-cut", "store-slow-disk")
+    planned = plan(seed, parse_faults(",".join(f"{name}*{count}" for name in (*names, "broker-kill")), seed), 2)
+    for kind, own in ((STALL, LENGTHS_S), (CUT, CUTS_S), (SLOW_DISK, LENGTHS_S)):
+        lengths = [one.planned_s or 0.0 for one in planned if one.strike.kind == kind]
+        assert len(lengths) == count
+        for start in range(0, count, len(own)):
+            turn = lengths[start : start + len(own)]
+            assert len(set(turn)) == len(turn)
+            assert set(turn) <= set(own)
+    assert {one.planned_s for one in planned if one.strike == EMBEDDED["broker-kill"]} == {None}
 
 
 def test_other_seeds_give_other_lengths() -> None:
@@ -117,6 +123,7 @@ def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:
     ("option", "lengths", "here", "in_pods"),
     [
         ("--stall-s", "lengths_s", "executor-stall", "kubelet-stall"),
+        ("--stall-s", "lengths_s", "store-slow-disk", "store-slow-disk"),
         ("--cut-s", "cuts_s", "broker-cut", "driver-api-cut"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.harness.subject import from_file, seeded
+from tests.harness.subject import from_file
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.record import is_late
 
@@ -72,12 +72,3 @@ def test_a_file_names_its_columns_and_gives_the_same_bytes_again(tmp_path: Path)
     longer = from_file(as_jsonl(tmp_path, [AT + n for n in range(120)]), "who", "when", epochs=12)
     assert longer.epoch_rows_max == 10, "it is read in some epochs, so that kills can hit"
     assert longer.pace.max_outstanding >= longer.epoch_rows_max
-
-
-def test_a_seeded_stream_has_the_numbers_it_says() -> None:
-    subject = seeded(7, 2_000)
-    kinds = [record.kind for record in subject.records()]
-    assert len(kinds) == subject.numbers.sent
-    assert kinds.count("late") == subject.numbers.late_sent
-    assert kinds.count("malformed") == subject.numbers.malformed_sent
-    assert [record.value for record in subject.records()] == [record.value for record in seeded(7, 2_000).records()]

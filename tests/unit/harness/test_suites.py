@@ -37,6 +37,7 @@ from tests.harness.stall_sorts import SHORT_S, STALL
 
 ROLES = (BROKER, OBJECT_STORE, OPERATOR)
 SEEDS = st.integers(0, 2**31)
+WHERE = "tests.harness.campaigns.acceptance."
 
 
 def test_all_is_what_was_asked_for_and_stays_at_executors() -> None:
@@ -129,38 +130,37 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     """Elsewhere they are others' too; a cluster that was made here has its nodes, where its engine runs."""
     given: list[object] = []
     platform = Platform({}, cast("Nodes | None", nodes))
-    record = Record("ready", "image", 1) if ours else None
-    deployed = type("D", (), {"__getattr__": lambda *_: None})()
-    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
-    where = "tests.harness.campaigns.acceptance."
 
     def ask(suite: Suite, seed: int, of: Platform | None) -> Programme:
         given.append(of)
         return programme_of(suite, seed, of)
 
-    monkeypatch.setattr(f"{where}Found.here", lambda _: found)
-    monkeypatch.setattr(f"{where}Record.read", lambda _: record)
-    monkeypatch.setattr(f"{where}Cluster", lambda *_: type("C", (), {"reader": None}))
-    monkeypatch.setattr(f"{where}Nodes.here", lambda *_: nodes)
-    monkeypatch.setattr(f"{where}Platform.of", lambda *of: platform if of[-1] is nodes else None)
-    monkeypatch.setattr(f"{where}programme_of", ask)
+    deployed_on(monkeypatch, Record("ready", "image", 1) if ours else None)
+    monkeypatch.setattr(f"{WHERE}Cluster", lambda *_: type("C", (), {"reader": None}))
+    monkeypatch.setattr(f"{WHERE}Nodes.here", lambda *_: nodes)
+    monkeypatch.setattr(f"{WHERE}Platform.of", lambda *of: platform if of[-1] is nodes else None)
+    monkeypatch.setattr(f"{WHERE}programme_of", ask)
     run = type("R", (), {"run": lambda _, says: given.append(says)})()
-    monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: run)
+    monkeypatch.setattr(f"{WHERE}ClusterRun.of", lambda *_: run)
     on_this_machine("smoke", 7, cast("Console", None))
     assert given[0] is (platform if ours else None)
     assert "3 executor-kill" in str(given[1])
 
 
 def test_ha_is_refused_before_anything_is_touched_on_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployed = type("D", (), {"__getattr__": lambda *_: None})()
-    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
-    where = "tests.harness.campaigns.acceptance."
-    monkeypatch.setattr(f"{where}Found.here", lambda _: found)
-    monkeypatch.setattr(f"{where}Record.read", lambda _: None)
-    monkeypatch.setattr(f"{where}Cluster", lambda *_: None)
-    monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: pytest.fail("ran"))
+    deployed_on(monkeypatch, None)
+    monkeypatch.setattr(f"{WHERE}ClusterRun.of", lambda *_: pytest.fail("ran"))
     with pytest.raises(NoFaultError, match="SUITE=ha strikes servers and nodes"):
         on_this_machine("ha", 7, cast("Console", None))
+
+
+def deployed_on(monkeypatch: pytest.MonkeyPatch, record: Record | None) -> None:
+    """Have something deployed on a cluster; without a record it was not made here."""
+    deployed = type("D", (), {"__getattr__": lambda *_: None})()
+    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
+    monkeypatch.setattr(f"{WHERE}Found.here", lambda _: found)
+    monkeypatch.setattr(f"{WHERE}Record.read", lambda _: record)
+    monkeypatch.setattr(f"{WHERE}Cluster", lambda *_: None)
 
 
 @pytest.mark.parametrize("name", ["jobs", "", "SMOKE"])

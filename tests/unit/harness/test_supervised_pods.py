@@ -10,10 +10,11 @@ import pytest
 
 from effectively_once.errors import SinkError
 from tests.harness.adapters.armed import STOP_ALL
-from tests.harness.adapters.cluster import ClusterTimeoutError
+from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError
 from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.supervised_pods import GIVE_UP, NEXT_S, SupervisedPods
+from tests.harness.faults.fault import now_ms
 from tests.harness.history import History, read_history
 from tests.harness.refusals import ENOUGH
 from tests.unit.harness.fake_cluster import RUNS, UIDS, Object, ended, pod
@@ -202,3 +203,20 @@ def test_the_end_of_a_driver_that_is_to_end_is_no_news_and_another_can_be_starte
     assert (world.drivers.alive(), world.drivers.driver) == (None, None)
     world.driver("b")
     assert world.drivers.driver == f"{NAME}@00000001"
+
+
+class Core:
+    """An API whose answer comes when the pod is gone already."""
+
+    gone_at = 0
+
+    def delete_namespaced_pod(self, name: str, namespace: str, body: Any) -> None:
+        self.gone_at = now_ms()
+        while now_ms() == self.gone_at:
+            pass
+
+
+def test_a_pod_that_ends_before_the_answer_was_struck_before_it_ended() -> None:
+    cluster: Any = object.__new__(Cluster)
+    cluster.namespace, cluster._core = "n", Core()
+    assert 0 < cluster.delete_pod("uc-1-driver", "a-1", 0) <= cluster._core.gone_at

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from tests.harness.adapters.witness import PodWitness, ProcessWitness
 from tests.harness.history import History, read_history
 from tests.harness.processes import started_s
 from tests.unit.harness.fake_cluster import RUNS, UIDS, ended, pod
-from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, sleeper, soon
+from tests.unit.harness.sleepers import WITH_CHILD, sleeper, soon
 
 EVERY_S = 0.02
 
@@ -41,9 +39,8 @@ def numbers(history: History, state: str) -> dict[int, dict[str, Any]]:
 
 def test_processes_are_noted_with_the_start_that_the_kernel_tells(history: History, tmp_path: Path) -> None:
     witness = ProcessWitness(history, every_s=EVERY_S)
-    other = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    witness.start()
     try:
-        witness.start()
         child = sleeper(tmp_path, WITH_CHILD)
         who = identity(child.pid)
         assert who is not None
@@ -57,8 +54,6 @@ def test_processes_are_noted_with_the_start_that_the_kernel_tells(history: Histo
         gone = numbers(history, "gone")[child.pid]
         assert gone["last"] <= gone["t"]
     finally:
-        other.kill()
-        other.wait()
         witness.stop()
 
 

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
 
 from tests.cli.report import main
 from tests.harness.report.campaign import CampaignError, sum_up, write
 from tests.harness.report.matrix import matrix
 from tests.harness.results import Verdict
-from tests.unit.report.conftest import SMALL
+from tests.unit.report.conftest import change, results_of
 from tests.unit.report.parsed_page import parse
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> list[Path]:
-    """Return two runs of a campaign."""
-    found = []
-    for name in ("20261120-170300-7", "20261121-090000-8"):
-        run = Path(shutil.copytree(SMALL, tmp_path / "runs" / name))
-        change(run, "manifest.json", run=name)
-        found.append(run)
-    return found
-
-
-def change(run: Path, file: str, /, **changes: Any) -> None:
-    path = run / file
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
-
-
-def results_of(run: Path) -> dict[str, Any]:
-    return dict(orjson.loads((run / "results.json").read_bytes()))
 
 
 def test_numbers_are_added_up(parts: list[Path]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.harness.report import render, typeset
+from tests.unit.report.conftest import change as change_file
+from tests.unit.report.conftest import results_of
 from tests.unit.report.parsed_page import Element, parse
-from tests.unit.report.test_campaign import change as change_file
-from tests.unit.report.test_campaign import results_of
 
 KINDS = ("missing", "duplicated", "phantom", "corrupted")
 PARTS = ("median", "p99", "max")

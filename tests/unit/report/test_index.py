@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import orjson
@@ -10,18 +9,16 @@ import pytest
 
 from tests.cli.report import main
 from tests.harness.report import index, write
-from tests.unit.report.conftest import SMALL
+from tests.unit.report.conftest import change
 from tests.unit.report.parsed_page import Element, parse
-from tests.unit.report.test_campaign import change
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
+def runs(parts: list[Path]) -> Path:
     """Return a directory with two readable runs, and what else lies about there."""
-    folder = tmp_path / "runs"
-    for name, started in (("20261120-170300-7", 1_795_194_180_000), ("20261121-090000-8", 1_795_251_600_000)):
-        run = Path(shutil.copytree(SMALL, folder / name))
-        change(run, "manifest.json", run=name, started_at=started)
+    folder = parts[0].parent
+    for run, started in zip(parts, (1_795_194_180_000, 1_795_251_600_000), strict=True):
+        change(run, "manifest.json", started_at=started)
     (folder / "bench").mkdir()
     (folder / ".verdict-1").write_text("0")
     (folder / "latest").symlink_to("20261121-090000-8", target_is_directory=True)

@@ -20,11 +20,9 @@ from tests.harness.report.packing import pack as pack_from
 from tests.harness.report.private import private
 from tests.harness.results import OWN_PIPELINE, CampaignResults
 from tests.unit.harness.test_pack import contents
-from tests.unit.report.conftest import SMALL
+from tests.unit.report.conftest import NAMES, change
 from tests.unit.report.parsed_page import parse
-from tests.unit.report.test_campaign import change
 
-NAMES = ("20261120-170300-7", "20261121-090000-8")
 KEPT = tuple(f"{name}.tar.xz" for name in NAMES)
 SENT = '{"n":0,"id":"p0-s0-000000"}\n{"end":true,"rows":1}\n'
 TO = Path("docs/evidence/reference")
@@ -32,12 +30,10 @@ BOTH = {"name": "second judge", "number": 0, "verdict": "pass", "says": "it come
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def runs(parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return two runs with their pages, below the working directory."""
     monkeypatch.chdir(tmp_path)
-    for name in NAMES:
-        run = Path(shutil.copytree(SMALL, Path("runs") / name))
-        change(run, "manifest.json", run=name)
+    for run in parts:
         for control in (run / "controls").iterdir():
             for file in ("manifest.json", "history.jsonl"):
                 if not (control / file).exists():
@@ -49,8 +45,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (run / "logs" / "driver.log").write_text("a line\n")
         oracles = orjson.loads((run / "results.json").read_bytes())["oracles"]
         change(run, "results.json", oracles=[*oracles, BOTH])
-        draw(run)
-    return [Path("runs") / name for name in NAMES]
+        draw(run.relative_to(tmp_path))
+    return [run.relative_to(tmp_path) for run in parts]
 
 
 def pack(runs: list[Path], to: Path, private: list[Private], **options: Any) -> tuple[CampaignResults, int]:

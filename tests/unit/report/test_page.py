@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from tests.harness.report import render, typeset
+from tests.unit.report.conftest import change
 from tests.unit.report.parsed_page import Element, parse
-from tests.unit.report.test_campaign import change
 
 HOSTILE = "</td><script>alert('x')</script>\"&{{ 7*7 }}<!--"
 START = 1_795_194_180_000

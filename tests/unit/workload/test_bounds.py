@@ -44,7 +44,11 @@ def test_the_numbers_are_exact_and_the_seed_alone_decides(stream: Bounded) -> No
 @pytest.mark.parametrize("records", [228, 1_000, 5_000])
 def test_a_subject_sends_as_many_records_as_it_was_asked_for(records: int) -> None:
     subject = seeded(3, records)
-    assert len(list(subject.records())) == subject.numbers.sent == records
+    sent, numbers = list(subject.records()), subject.numbers
+    kinds = Counter(record.kind for record in sent)
+    assert len(sent) == numbers.sent == records
+    assert (kinds["late"], kinds["malformed"]) == (numbers.late_sent, numbers.malformed_sent)
+    assert [record.value for record in sent] == [record.value for record in seeded(3, records).records()]
 
 
 @pytest.mark.parametrize("horizon", ["small", "large"])

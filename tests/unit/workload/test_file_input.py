@@ -242,7 +242,11 @@ def test_a_survey_is_of_usable_rows(tmp_path: Path, times: list[tuple[str, objec
         ("e.jsonl", b'{"who": 1, "at": 2}', r"'when' \(TIME\) is not there; columns are: who, at"),
         ("e.jsonl", b"who,when\na,1\n", "none of its 2 lines is a JSON object"),
         ("e.jsonl", '{"who": 1, "when": 2}'.encode("utf-16-le"), "not UTF-8 text"),
-        ("e.jsonl", b'{"who": "' + b"x" * MAX_ROW_BYTES + b'", "when": 1}', r"row 1 has \d+ bytes"),
+        (
+            "e.jsonl",
+            b'{"who": 1, "when": 1}\n{"who": "' + b"x" * MAX_ROW_BYTES + b'", "when": 1}',
+            rf"row 2 has \d+ bytes, a record can hold {MAX_ROW_BYTES}; shorten it",
+        ),
         ("e.parquet", b"PAR1 and no more", "not a readable Parquet file: .*; write it again"),
         ("e.xlsx", b"x", r"unknown kind of file '.xlsx'; give one of .csv, .jsonl, .parquet"),
         ("events", b"x", "unknown kind of file ''"),

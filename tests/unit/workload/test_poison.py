@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.subject import SLACK_MS, from_file
-from tests.harness.workload.errors import InputError
-from tests.harness.workload.file_input import MAX_ROW_BYTES, FileInput, survey
+from tests.harness.workload.file_input import FileInput, survey
 from tests.harness.workload.poison import KEY, POISONS, TIME, lines, main, write
 from tests.harness.workload.record import Planned
 
@@ -138,13 +137,6 @@ def test_the_file_is_accepted_before_anything_runs_and_its_windows_close(tmp_pat
     assert survey(path, KEY, TIME).last_ms == 253_402_300_799_999
     again = path.read_bytes()
     assert (main([str(path)]), path.read_bytes()) == (0, again)
-
-
-def test_a_line_longer_than_a_record_can_be_is_refused_by_its_number(tmp_path: Path) -> None:
-    path = tmp_path / "long.jsonl"
-    path.write_bytes(b'{"id":1,"at":1}\n{"id":"' + b"k" * MAX_ROW_BYTES + b'","at":1}\n')
-    with pytest.raises(InputError, match=rf"row 2 has \d+ bytes, a record can hold {MAX_ROW_BYTES}; shorten it"):
-        from_file(path, KEY, TIME)
 
 
 def test_a_file_is_named_that_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,8 +216,8 @@ def test_stop_ends_a_wait_and_keeps_what_was_acknowledged() -> None:
     assert len(run.lines) == 1
 
 
-def test_resend_sends_the_same_bytes_to_the_same_partitions() -> None:
-    plan = list(Seeded(7, Shape(records=2_000)))
+def test_resend_sends_the_same_bytes_to_the_same_partitions_in_lines_that_the_checkers_read() -> None:
+    plan = [*Seeded(7, Shape(records=2_000)), *closers(SHAPE_END, 2_000)]
 
     broker = Broker()
     run = Run(broker, lambda: Progress(10**15, broker.ends()))
@@ -225,13 +225,16 @@ def test_resend_sends_the_same_bytes_to_the_same_partitions() -> None:
     assert sender.send(plan)
     before = {partition: list(log) for partition, log in enumerate(broker.log)}
     high = sender.last_event_time_ms
-    assert sender.resend(Seeded(7, Shape(records=2_000)))
+    assert sender.resend([*Seeded(7, Shape(records=2_000)), *closers(SHAPE_END, 2_000)])
     assert {partition: log[len(before[partition]) :] for partition, log in enumerate(broker.log)} == before
-    again = run.lines[2_000:]
+    again = run.lines[2_002:]
     assert {line["kind"] for line in again} == {"resent"}
     assert [line["reason"] for line in again] == [record.reason for record in plan]
-    assert [line["n"] for line in again] == list(range(2_000))
+    assert [line["n"] for line in again] == list(range(2_002))
     assert sender.last_event_time_ms == high
+    sends = [send_of(orjson.loads(orjson.dumps(line))) for line in run.lines]
+    assert len(sends) == 4_004
+    assert {send.kind for send in sends} == set(KINDS)
 
 
 def test_resending_needs_no_chain_and_can_be_waited_for() -> None:
@@ -244,18 +247,6 @@ def test_resending_needs_no_chain_and_can_be_waited_for() -> None:
         sender.wait_until_declared()
     declared.update(broker.ends())
     assert sender.wait_until_declared()
-
-
-def test_the_checkers_can_read_every_line() -> None:
-    plan = list(Seeded(7, Shape(records=2_000)))
-    broker = Broker()
-    run = Run(broker, lambda: Progress(10**15, broker.ends()))
-    sender = run.sender()
-    assert sender.send([*plan, *closers(SHAPE_END, len(plan))])
-    assert sender.resend(plan)
-    sends = [send_of(orjson.loads(orjson.dumps(line))) for line in run.lines]
-    assert len(sends) == 4_002
-    assert {send.kind for send in sends} == set(KINDS)
 
 
 def test_the_real_producer_acknowledges_with_coordinates() -> None:

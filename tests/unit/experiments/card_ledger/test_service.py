@@ -6,13 +6,16 @@ import http.client
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 import urllib3
 
+from effectively_once_jobs.card_ledger.payments import PaymentsError
 from tests.experiments.card_ledger.payments.journal import Journal, entries
 from tests.experiments.card_ledger.payments.mischief import Mischief
 from tests.experiments.card_ledger.payments.server import PaymentService
+from tests.experiments.card_ledger.play import tell_late
 from tests.harness.evidence import EvidenceError
 from tests.unit.experiments.card_ledger.conftest import Running
 
@@ -189,3 +192,22 @@ def test_a_killed_process_comes_back_with_every_account(tmp_path: Path) -> None:
         service.stop()
     assert service._child is not None
     assert service._child.status() == 0, "SIGTERM ends it in order"
+
+
+def test_a_writer_that_comes_too_late_is_refused(service: Running) -> None:
+    for version in (1, 2, 3):
+        service.set(10 * version, version)
+    service.set(10, 1, "card-0002")
+    assert tell_late(cast("PaymentService", service)) == 1, "of the other card there is no older one"
+    assert service.account() == {"balance": 30, "version": 3}
+    assert service.entries()[-1].code == "stale_version"
+
+
+def test_a_service_that_takes_them_is_found_out(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.set(10, 1)
+    service.set(20, 2)
+    monkeypatch.setattr(
+        "tests.experiments.card_ledger.payments.book._balance_set", lambda call, _: ("set", call.balance)
+    )
+    with pytest.raises(PaymentsError, match="version 1 of card 'card-0001' was taken"):
+        tell_late(cast("PaymentService", service))

@@ -48,17 +48,19 @@ def test_check_judges_a_run_of_fraud_detection(
     assert "no manifest" in capsys.readouterr().err
 
 
-def played(tmp_path: Path, stack: Callable[[Path], AbstractContextManager[Any]]) -> FraudResults:
-    return FraudDemo(tmp_path, "embedded", stack, 7, Console()).run()
+def played(tmp_path: Path, stack: Callable[[Path], AbstractContextManager[Any]], on: Any = "embedded") -> FraudResults:
+    return FraudDemo(tmp_path, on, stack, 7, Console(), store_down_s=120, held_max=500).run()
+
+
+@contextmanager
+def gone(_: Path) -> Iterator[Stack]:
+    """A stack that breaks off."""
+    raise RuntimeError("the broker is gone")
+    yield
 
 
 def test_a_play_that_breaks_off_makes_the_run_unknown_and_says_where(tmp_path: Path) -> None:
-    @contextmanager
-    def stack(_: Path) -> Iterator[Stack]:
-        raise RuntimeError("the broker is gone")
-        yield
-
-    results = played(tmp_path, stack)
+    results = played(tmp_path, gone)
     assert results.verdict is Verdict.UNKNOWN
     (reason,) = results.reasons
     assert reason.startswith("history cannot be read")
@@ -80,12 +82,7 @@ def test_without_postgres_it_says_how_to_get_one(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_a_run_is_kept_with_the_command_that_makes_it_again(tmp_path: Path, on: Any, words: set[str]) -> None:
-    @contextmanager
-    def stack(_: Path) -> Iterator[Stack]:
-        raise RuntimeError("gone")
-        yield
-
-    FraudDemo(tmp_path, on, stack, 7, Console(), store_down_s=120, held_max=500).run()
+    played(tmp_path, gone, on)
     (path,) = (tmp_path / "runs" / "fraud").glob("2*/manifest.json")
     manifest = FraudManifest.model_validate_json(path.read_bytes())
     assert (manifest.on, manifest.held_max) == (on, 500)
