@@ -14,7 +14,7 @@ from typing import Final
 from infra.cluster.api import ApiError, ClusterError, Reader
 from infra.operate.facts import APPLICATIONS
 from infra.operate.objects import PIPELINE, ROLE, Application, Pod
-from infra.operate.reasons import last_error_line, why_not
+from infra.operate.reasons import last_error_line, last_named_error, why_not
 from infra.values.streaming_pipeline import METRICS_PORT
 
 PUBLISHED: Final = "effectively_once_published_timestamp_seconds"
@@ -94,13 +94,15 @@ class Wait:
     def _judge(self, driver: Pod) -> str | None:
         since = self._silent_since.setdefault(driver.metadata.uid, None)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{driver.metadata.name}"
+        log = self._text(f"{path}/log", tailLines="50") or ""
         if driver.status.phase in ("Failed", "Succeeded"):
-            log = self._text(f"{path}/log", tailLines="50") or ""
             self._end = self._last = last_error_line(log) or "it says nothing"
             return "it is drained" if DRAINED in log else None
         if driver.status.phase != "Running":
             self._last = why_not(driver) or self._last
             return None
+        # The operator removes a driver as soon as it has failed: it may be seen while it runs, and never again.
+        self._end = last_named_error(log) or self._end
         now = self.clock()
         told = self._text(f"{path}:{METRICS_PORT}/proxy/metrics")
         if told is None:

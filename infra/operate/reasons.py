@@ -90,10 +90,17 @@ def last_error_line(log: str) -> str:
 
     Announcements (JSON) and stack frames are passed over; nothing when no line is left.
     """
-    lines = [line.rstrip() for line in log.splitlines() if line.strip() and not _announcement(line)]
-    named = [line for line in lines if _NAMED.match(line)]
-    told = [line for line in lines if not _FRAME.match(line)]
-    return (named or told or [""])[-1]
+    told = [line for line in _words(log) if not _FRAME.match(line)]
+    return last_named_error(log) or (told or [""])[-1]
+
+
+def last_named_error(log: str) -> str:
+    """The last line of a log that names an error; nothing when none does, as of a program that is well."""
+    return next((line for line in reversed(_words(log)) if _NAMED.match(line)), "")
+
+
+def _words(log: str) -> list[str]:
+    return [line.rstrip() for line in log.splitlines() if line.strip() and not _announcement(line)]
 
 
 def describe_end(how: Terminated) -> str:

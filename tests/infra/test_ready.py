@@ -195,6 +195,14 @@ def test_a_driver_that_ends_before_its_query_has_ended_a_trigger_does_not_pass()
         wait(*looks)
 
 
+def test_of_drivers_that_are_seen_while_they_run_alone_the_error_is_told() -> None:
+    """The operator removes who has failed at once."""
+    log = "starting\nSettingsError: lateness_ms was 1 when this pipeline began and is 2 now\n"
+    looks = [driver(uid, log=log) for uid in "123"]
+    with pytest.raises(NotReadyError, match=r"3 drivers ended.*last: SettingsError: lateness_ms was 1"):
+        wait(*looks, driver("4"))
+
+
 def test_a_driver_that_never_gets_to_its_input_is_not_ready_when_the_time_is_up() -> None:
     said = refusal(driver("1", FRESH))
     assert "no epoch within 600 s; last: its driver has not taken the chain over" in said

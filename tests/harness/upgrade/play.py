@@ -147,23 +147,24 @@ class Changes(threading.Thread):
         return stands
 
     def _update(self, step: Step) -> str:
-        """Update the stack; what went wrong, empty: nothing."""
+        """Update the stack; what went wrong, empty: nothing. What has to be put back is, whatever went wrong."""
+        wrong = self._change(step)
+        if step.undo:
+            try:
+                self._deployed.change(step.undo, None)
+            except UserError as error:
+                return "; ".join(filter(None, (wrong, f"{step.refused} could not be put back: {error}")))
+        return wrong
+
+    def _change(self, step: Step) -> str:
         try:
             self._deployed.change(step.sets, step.bump)
         except UserError as error:
             if not step.refused:
                 return f"the update failed: {error}"
-            if step.refused not in str(error):
-                return f"the update failed, and does not say that {step.refused} is refused: {error}"
-        else:
-            if step.refused:
-                return f"another {step.refused} was taken, and is to be refused"
-        if step.undo:
-            try:
-                self._deployed.change(step.undo, None)
-            except UserError as error:
-                return f"{step.refused} could not be put back: {error}"
-        return ""
+            told = step.refused in str(error)
+            return "" if told else f"the update failed, and does not say that {step.refused} is refused: {error}"
+        return f"another {step.refused} was taken, and is to be refused" if step.refused else ""
 
     def _await_effect(self, step: Step, before: Look) -> tuple[Look, str]:
         """Look until it has taken effect; what was seen, and why it has not."""
