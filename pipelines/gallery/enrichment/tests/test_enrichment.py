@@ -18,7 +18,8 @@ def published() -> Outputs:
 
     def ask(currency: str) -> Decimal:
         asked.append(currency)
-        return enrichment.RATES[currency] + Decimal(len(asked)) / 1_000
+        rate: Decimal = enrichment.RATES[currency]
+        return rate + Decimal(len(asked)) / 1_000
 
     found: Outputs = {}
     trial, sent = Trial(enrichment.pipeline, trial_session()), lines(1000, seed=7)
