@@ -13,9 +13,9 @@ import pytest
 from infra.toolchain.prepare import CHECKOUT
 from tests.gallery import GALLERY, names
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1000)]
 
-TESTS_S = 300.0
+TESTS_S = 900.0
 WRONG = {
     "card_features": ('First("country")', 'Last("country")'),
     "cdc": ('"tier": Last("tier")', '"tier": Max("tier")'),
