@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.checkers import faults
 from tests.harness.judge.verdict import judge
+from tests.harness.processes import names
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricated_files import Row
 from tests.unit.harness.tamper import change_json, change_lines
@@ -98,3 +99,7 @@ def test_nobody_is_struck_down_twice(kind: str) -> None:
     first, second = faults.check([*RUNNING, strike("a@1 + b@2", "c@3 + d@4", 40, kind), strike("b@2", "e@5", 60, kind)])
     assert first.fault.hit
     assert not second.fault.hit
+
+
+def test_names_of_nobody() -> None:
+    assert names(None) == names("") == set()
