@@ -264,7 +264,7 @@ def test_a_count_of_what_nobody_left_out_does_not_add_up(run: Path) -> None:
     ("alter", "said"),
     [
         (lambda epochs: epochs[2].update(lineage="another"), "epoch 3: lineage"),
-        (lambda epochs: [one.update(shards=3) for one in epochs], "epoch 0: 3 shards, of 2"),
+        (lambda epochs: [one.update(shards=3) for one in epochs], "epochs have 3 shards, set were 2"),
     ],
 )
 def test_what_no_chain_may_show_is_found_of_any_pipeline(
