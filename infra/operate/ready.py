@@ -94,13 +94,13 @@ class Wait:
     def _judge(self, driver: Pod) -> str | None:
         since = self._silent_since.setdefault(driver.metadata.uid, None)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{driver.metadata.name}"
-        log = self._text(f"{path}/log", tailLines="50") or ""
-        if driver.status.phase in ("Failed", "Succeeded"):
-            self._end = self._last = last_error_line(log) or "it says nothing"
-            return "it is drained" if DRAINED in log else None
-        if driver.status.phase != "Running":
+        if driver.status.phase not in ("Running", "Failed", "Succeeded"):
             self._last = why_not(driver) or self._last
             return None
+        log = self._text(f"{path}/log", tailLines="50") or ""
+        if driver.status.phase != "Running":
+            self._end = self._last = last_error_line(log) or "it says nothing"
+            return "it is drained" if DRAINED in log else None
         # The operator removes a driver as soon as it has failed: it may be seen while it runs, and never again.
         self._end = last_named_error(log) or self._end
         now = self.clock()

@@ -134,7 +134,7 @@ class ConcurrentReader(threading.Thread):
     def _widen(self, consumer: Consumer) -> None:
         """Read partitions too that topics have been given since."""
         try:
-            new = self._topics.list_partitions(self._sinks, MANIFESTS_S) - self._read_of
+            new = set(self._topics.list_partitions(self._sinks, MANIFESTS_S)) - self._read_of
         except Exception as error:
             self.trouble = f"partitions of the topics: {error}"
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,10 +64,15 @@ class Topics:
                 gone.result(TIMEOUT_S)
         return names
 
-    def list_partitions(self, names: Collection[str], timeout_s: float = TIMEOUT_S) -> set[Where]:
-        """Every partition that some topics have now. Raises KafkaException: no broker answers."""
+    def list_partitions(self, names: Iterable[str], timeout_s: float = TIMEOUT_S) -> list[Where]:
+        """Every partition that some topics have now, by topic and number.
+
+        Raises:
+            KafkaException: no broker answers.
+            KeyError: it knows no such topic.
+        """
         known = self._admin.list_topics(timeout=timeout_s).topics
-        return {(name, number) for name in names if name in known for number in known[name].partitions}
+        return [(name, number) for name in names for number in sorted(known[name].partitions)]
 
     def partitions(self, names: list[str]) -> list[Partition]:
         """Both ends of every partition of some topics; leaders that are just changing are waited for."""
@@ -76,8 +81,7 @@ class Topics:
 
     def _partitions(self, names: list[str]) -> list[Partition]:
         # Every time: a client asks the leaders it knows, and does not notice by itself that there are others.
-        known = self._admin.list_topics(timeout=TIMEOUT_S).topics
-        where = [TopicPartition(name, number) for name in names for number in sorted(known[name].partitions)]
+        where = [TopicPartition(*at) for at in self.list_partitions(names)]
         stable, high = (
             self._ends(where, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )

@@ -41,10 +41,8 @@ def find_unset(case: Case) -> list[str]:
     """Describe how the numbers of epochs differ from those that were set, in their order. Raises EvidenceError."""
     numbers = read_set(case)
     came = _each_once(one.shards for one in case.chain.epochs)
-    due, seen = (
-        _each_once(number for number, _ in numbers),
-        _each_once(number for number, is_seen in numbers if is_seen),
-    )
+    due = _each_once(number for number, _ in numbers)
+    seen = _each_once(number for number, is_seen in numbers if is_seen)
     # A change that broke off may have taken effect, or not: what is made of that is said elsewhere.
     if _is_within(came, due) and _is_within(seen, came):
         return []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from infra.errors import UserError
@@ -28,7 +29,7 @@ a start of a minute on two busy cores), of servers that roll with it, and of wha
 took 46 to 63 s and 65 to 130 s on such a machine."""
 USUAL_S = 150.0
 """What a step takes in all, for the number of records: an update, its effect, an epoch."""
-ROWS, LATENESS = "epoch_rows_max", "lateness_ms"
+ROWS, LATENESS, SHARDS = "epoch_rows_max", "lateness_ms", "shards"
 NOT_PLAYED = {
     "kafka": "the project pins one version of Kafka: there is no second one to go to and back",
     "spark": "the project pins one version of Spark: there is no second one to go to and back",
@@ -124,14 +125,16 @@ def _wheel(facts: Facts) -> list[Step]:
     ]
 
 
+def _set(facts: Facts, change: str, name: str, value: int, see: Callable[[str], Effect] = see_settings) -> Step:
+    """Return the update of one setting of the pipeline; `see` is given the digest of all that its driver reads then."""
+    settings = {**facts.settings, name: value}
+    takes = see(facts.digest(settings))
+    return Step(change, f"{name} {value}", {f"pipelines.{facts.name}.{name}": str(value)}, takes, settings=settings)
+
+
 def _setting(facts: Facts) -> list[Step]:
     before = int(facts.settings[ROWS])
-    steps = []
-    for value in (before - before // 4, before):
-        settings = {**facts.settings, ROWS: value}
-        sets = {f"pipelines.{facts.name}.{ROWS}": str(value)}
-        steps.append(Step("setting", f"{ROWS} {value}", sets, see_settings(facts.digest(settings)), settings=settings))
-    return steps
+    return [_set(facts, "setting", ROWS, value) for value in (before - before // 4, before)]
 
 
 def _executors(facts: Facts) -> list[Step]:
@@ -143,14 +146,11 @@ def _executors(facts: Facts) -> list[Step]:
 
 
 def _shards(facts: Facts) -> list[Step]:
-    before = int(facts.settings["shards"])
-    steps = []
-    for count in (before + 1, before):
-        settings = {**facts.settings, "shards": count}
-        takes = see_shards(count, facts.digest(settings))
-        sets = {f"pipelines.{facts.name}.shards": str(count)}
-        steps.append(Step("shards", f"{count} shards", sets, takes, settings=settings, shards=count))
-    return steps
+    before = int(facts.settings[SHARDS])
+    return [
+        replace(_set(facts, "shards", SHARDS, count, partial(see_shards, count)), says=f"{count} shards", shards=count)
+        for count in (before + 1, before)
+    ]
 
 
 def _passwords(facts: Facts) -> list[Step]:

@@ -50,9 +50,9 @@ class FakeTopics:
     def incremental_assign(self, where: list[Any]) -> None:
         self.assigned = [*self.assigned, *where]
 
-    def list_partitions(self, names: Any, timeout_s: float) -> set[tuple[str, int]]:
+    def list_partitions(self, names: Any, timeout_s: float) -> list[tuple[str, int]]:
         assert set(names) == {"uc.accepted"}
-        return self.partitions_there
+        return sorted(self.partitions_there)
 
     def consume(self, number: int, timeout: float) -> list[FakeMessage]:
         return self.batches.pop(0) if self.batches else []
