@@ -20,6 +20,7 @@ from effectively_once.errors import ControlError, InputError, SettingsError
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.operate.abandon.mending import Mending
 from effectively_once.operate.dead_letters.replay import Replay
+from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.dead_letters import DeadLetter, Selection, of_message
 from tests.depth import examples
@@ -73,6 +74,10 @@ def test_only_who_declares_it_has_the_column_and_other_ids() -> None:
     assert "pos" not in PIPELINE.row_schema.names
     assert (EXPLODING.digested, PIPELINE.digested) == (("partition", "offset", "pos"), ("partition", "offset"))
     assert EXPLODING.bound == {**PIPELINE.bound, "explode": True}
+    for began, goes_on in ((PIPELINE, EXPLODING), (EXPLODING, PIPELINE)):
+        refuse_changed(began.bound, began.bound, "head")
+        with pytest.raises(SettingsError, match=r"^explode was (True|False) when this pipeline began and is"):
+            refuse_changed(began.bound, goes_on.bound, "head")
     authors = replace(PIPELINE, columns=pa.schema([*COLUMNS, ("pos", pa.int32())]))
     assert authors.coordinates.names == ["topic", "partition", "offset"]
 

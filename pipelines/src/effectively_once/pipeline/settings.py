@@ -64,6 +64,8 @@ Constraints = Annotated[tuple[Constraint, ...], Field(strict=False)]
 
 LENGTHS = ("length_ms", "slide_ms")
 """What windows may have of their own, in the place of `window_ms`."""
+UNSET = {"explode": False, "begins_at": None}
+"""What is bound where it is set alone, so that the digest of others is that of before; and what it is elsewhere."""
 
 
 class PipelineSettings(BaseModel):
@@ -207,14 +209,15 @@ def refuse_changed(kept: Mapping[str, Any], bound: Mapping[str, Any], where: str
         SettingsError: naming the first field that differs, both values, and the way out.
 
     """
-    for name, value in bound.items():
+    before, now = UNSET | {**kept}, UNSET | {**bound}
+    for name in now:
         # What an older version did not keep cannot be compared.
-        if name in kept and kept[name] != value:
-            what, before, now = _narrow(name, kept[name], value)
+        if name in before and before[name] != now[name]:
+            what, was, becomes = _narrow(name, before[name], now[name])
             raise SettingsError(
-                f"{what} was {before!r} when this pipeline began and is {now!r} now",
+                f"{what} was {was!r} when this pipeline began and is {becomes!r} now",
                 where,
-                f"Set {what} back to {before!r}, or give the pipeline another name to begin anew.",
+                f"Set {what} back to {was!r}, or give the pipeline another name to begin anew.",
             )
 
 
