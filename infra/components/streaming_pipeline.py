@@ -98,6 +98,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             epoch_rows_max=pipeline.epoch_rows_max,
             start_patience_s=pipeline.start_patience_s,
             **drop_none(
+                begins_at=pipeline.begins_at,
                 window_ms=pipeline.window_ms,
                 lateness_ms=pipeline.lateness_ms,
                 idle_ms=pipeline.idle_ms,

@@ -21,6 +21,7 @@ from infra.settings.field_types import (
     Quantity,
     Schedule,
     SecretReference,
+    Time,
     Topic,
 )
 from infra.settings.section import Section
@@ -107,6 +108,7 @@ class Pipeline(Section):
         image: whole reference of an image that you built from ours, or of one that ran here before; its tag has to be
             another one for other content.
         topic: read; `<pipeline_prefix>events` unless set.
+        begins_at: where a new pipeline begins to read, such as `2026-03-01T00:00:00Z`; None: with all there is.
         create_topic: make the topic, with `partitions` and `replication` copies.
         replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
         bucket: of chain, deltas, checkpoints and file sinks.
@@ -138,6 +140,7 @@ class Pipeline(Section):
     wheel: Label | None = None
     image: PinnedImage | None = None
     topic: Topic
+    begins_at: Time | None = None
     create_topic: bool = True
     partitions: Annotated[int, Field(ge=1, le=1000)] = 4
     replication: Annotated[int, Field(ge=0, le=3)] = 0

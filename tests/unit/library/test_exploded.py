@@ -20,8 +20,8 @@ from effectively_once.errors import ControlError, InputError, SettingsError
 from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.operate.abandon.mending import Mending
 from effectively_once.operate.dead_letters.replay import Replay
-from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.sinks.dead_letters import DeadLetter, Selection, of_message
 from tests.depth import examples
 from tests.unit.ledger.memory_store import MemoryStore

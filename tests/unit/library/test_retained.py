@@ -11,7 +11,7 @@ import pytest
 
 from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.metrics import Metrics
-from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.errors import SettingsError, SourceError, UnreachableError
 from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.epoch_record import EpochRecord
@@ -185,7 +185,6 @@ def left(source: Source, at: dict[str, int]) -> tuple[float | None, float | None
         ({"0": 60}, 0.5),
         ({"0": 40}, 0.25),
         ({"0": 9}, 0),
-        ({}, 0.25),
     ],
 )
 def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_record_is(
@@ -223,7 +222,7 @@ def test_without_a_retention_only_what_is_lost_is_told() -> None:
     assert left(Source(-1), {"0": 9}) == (0, -1)
 
 
-@pytest.mark.parametrize(("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80), ({}, 80)])
+@pytest.mark.parametrize(("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80)])
 def test_unread_is_what_can_be_read_and_no_epoch_covers(at: dict[str, int], unread: int) -> None:
     """Neither what expired, nor what an open transaction holds back."""
     assert sample(looked(Source(), at), "unread_offsets", **OF_PARTITION) == unread
@@ -257,3 +256,54 @@ def test_a_range_that_begins_before_what_the_topic_held_last_is_not_declared(mon
     with pytest.raises(SourceError, match=r"2 offsets are gone .* 10 to 11 "):
         source.within(ranges)
     source.within({settings.topic: {"0": (12, 20)}})
+
+
+NOON = "2026-03-01T12:00:00Z"
+NOON_MS = 1_772_366_400_000
+
+
+@pytest.mark.parametrize(
+    ("found", "begins"),
+    [(40, 40), (10, 12), (END, 50)],
+    ids=["within", "older-than-the-topic", "nothing-since"],
+)
+def test_a_pipeline_begins_with_the_first_record_of_its_time(
+    monkeypatch: pytest.MonkeyPatch, found: int, begins: int
+) -> None:
+    source = KafkaSource(pipeline_settings(begins_at=NOON))
+    asked = []
+
+    def since(time_ms: int) -> dict[str, int]:
+        asked.append(time_ms)
+        return {"0": found}
+
+    monkeypatch.setattr(source, "first_offsets", lambda: {"0": 12})
+    monkeypatch.setattr(source, "last_offsets", lambda: {"0": 50})
+    monkeypatch.setattr(source, "offsets_since", since)
+    assert source.starts() == {"0": begins}
+    assert asked == [NOON_MS]
+
+
+def test_what_is_sent_while_a_beginning_is_looked_for_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, end = KafkaSource(pipeline_settings(begins_at=NOON)), [50]
+
+    def since(_: int) -> dict[str, int]:
+        end[0] += 1
+        return {"0": END}
+
+    monkeypatch.setattr(source, "first_offsets", lambda: {"0": 12})
+    monkeypatch.setattr(source, "last_offsets", lambda: {"0": end[0]})
+    monkeypatch.setattr(source, "offsets_since", since)
+    assert source.starts() == {"0": 50}
+
+
+def test_without_a_time_it_begins_with_all_there_is_and_a_time_to_come_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = KafkaSource(pipeline_settings())
+    monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
+    assert source.starts() == {"0": 12}
+    source = KafkaSource(pipeline_settings(begins_at="2999-01-01T00:00:00+01:00"))
+    monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
+    with pytest.raises(SettingsError, match=r"^begins_at is 2999-01-01T00:00:00\+01:00, which is not yet"):
+        source.starts()

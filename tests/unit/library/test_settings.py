@@ -43,6 +43,8 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
         ({"kafka_bootstrap": "localhost"}, "kafka_bootstrap: .* got 'localhost'"),
         ({"s3_endpoint": "127.0.0.1:9000"}, "s3_endpoint: .* got '127.0.0.1:9000'"),
         ({"s3_bucket": "Bucket"}, "s3_bucket: .* got 'Bucket'"),
+        ({"begins_at": "2026-03-01T12:00:00"}, "begins_at: String should match .* got '2026-03-01T12:00:00'"),
+        ({"begins_at": "2026-02-31T12:00:00Z"}, "settings: .*|begins_at: .*day is out of range"),
         ({"topic": "clicks.accepted"}, "settings: .* the pipeline would read what it writes"),
     ],
 )
@@ -129,3 +131,14 @@ def test_settings_that_state_depends_on_may_not_change_and_others_may() -> None:
         with pytest.raises(SettingsError, match=f"^{field} was .* and is {value!r} now .*head.*Set {field} back to"):
             refuse_changed(kept, changed.bound, "head")
         assert digest(changed.bound) != digest(kept)
+
+
+def test_where_a_pipeline_began_may_not_change_and_who_names_no_time_is_bound_as_before() -> None:
+    """A chain goes on where it ends: a time that is set later would be taken for a way back, and change nothing."""
+    settings = pipeline_settings()
+    assert "begins_at" not in settings.bound
+    timed, later = (settings.model_copy(update={"begins_at": f"2026-03-0{day}T00:00:00Z"}) for day in (1, 2))
+    refuse_changed(json.loads(json.dumps(timed.bound)), timed.bound, "head")
+    for began, goes_on in ((settings, timed), (timed, settings), (timed, later)):
+        with pytest.raises(SettingsError, match=r"^begins_at was .* when this pipeline began and is .* another name"):
+            refuse_changed(began.bound, goes_on.bound, "head")

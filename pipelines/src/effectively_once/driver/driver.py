@@ -182,7 +182,6 @@ class Driver:
             points.reach("shards_begun")
             # What follows it may be lost, where the declared epoch was not.
             retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
-        InputWatch(self.source, self.metrics, self._reached_offsets).start(self.stopping)
         CertificateWatch.of(self.settings, self.metrics).start(self.stopping)
         if self._watch is not None:
             self._watch.start(self.stopping)
@@ -191,6 +190,7 @@ class Driver:
         else:
             lineage = keep_lineage(self.chain, self.source, self.settings)
         self.batches.lineage = lineage
+        InputWatch(self.source, self.metrics, self._reached_offsets).start(self.stopping)
         frame = self.source.stream(spark, lineage.starting)
         if self.pipeline.stateful is not None:
             stateful_plan.check(self.pipeline, spark)
@@ -308,7 +308,8 @@ class Driver:
         return None
 
     def _reached_offsets(self) -> dict[str, int]:
-        """Where the chain ends in the topic, with what is published."""
+        """Where the chain ends in the topic, with what is published; before its first epoch, where that will begin."""
         published = self.chain.published
         last = published.ranges if published is not None else control.reached_ranges(self.head)
-        return {partition: end for partition, (_, end) in last.get(self.settings.topic, {}).items()}
+        reached = {partition: end for partition, (_, end) in last.get(self.settings.topic, {}).items()}
+        return reached or self.batches.lineage.starting[self.settings.topic]

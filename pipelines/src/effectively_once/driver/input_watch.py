@@ -25,7 +25,7 @@ class InputWatch:
     Args:
         source: the input.
         metrics: are told.
-        at: gives where the chain ends; empty before the first epoch, which begins at what is there.
+        at: gives where the chain ends, and before its first epoch where that will begin.
         clock: ms since 1970.
 
     """
@@ -51,7 +51,7 @@ class InputWatch:
         if self._retention_ms is None:
             self._retention_ms = int(self._source.topic_settings()[RETENTION_MS])
         first, last = self._source.first_offsets(), self._source.last_offsets()
-        at, retention_ms = self._at() or first, self._retention_ms
+        at, retention_ms = self._at(), self._retention_ms
         lost = any(at.get(partition, 0) < offset for partition, offset in first.items())
 
         def younger(share: float) -> Partitions:

@@ -73,7 +73,7 @@ def lineage_of(chain: HeldChain, source: KafkaSource, topic: str) -> Lineage:
         # Partitions that the topic got since begin at their start; Spark wants every partition named.
         starting[topic] = {**source.first_offsets(), **starting.get(topic, {})}
     else:
-        starting = {topic: source.first_offsets()}
+        starting = {topic: source.starts()}
     return _new_lineage(chain, starting)
 
 
@@ -88,7 +88,7 @@ def keep_lineage(chain: HeldChain, source: KafkaSource, settings: PipelineSettin
     # Again: a driver that was replaced may have written meanwhile.
     found = spark_state.checkpoint_of(chain.store, chain.layout, chain.head, settings.shards)
     if found is None:
-        return _new_lineage(chain, {settings.topic: source.first_offsets()})
+        return _new_lineage(chain, {settings.topic: source.starts()})
     kept, last = found
     # Batch 0 is repeated by Spark only where it is the last one.
     first = _starts(last.ranges)

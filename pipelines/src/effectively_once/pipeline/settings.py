@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,11 +43,26 @@ def _bucket(value: str) -> str:
     raise ValueError(f"a bucket is not named like an IP address, got {value!r}")
 
 
+def _time(value: str) -> str:
+    """With its offset from UTC: without one the machine of a driver would say which time it is."""
+    # Raises ValueError itself: there is no 31st of February.
+    datetime.fromisoformat(value)
+    return value
+
+
 _HOST = r"[A-Za-z0-9._-]+:[0-9]{1,5}"
 Bootstrap = Annotated[
     str, Field(pattern=f"^{_HOST}(,{_HOST})*$", examples=["kafka-0:9092,kafka-1:9092"]), AfterValidator(_bootstrap)
 ]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", examples=["events"]), AfterValidator(_topic)]
+Time = Annotated[
+    str,
+    Field(
+        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$",
+        examples=["2026-03-01T00:00:00Z"],
+    ),
+    AfterValidator(_time),
+]
 Bucket = Annotated[
     str,
     Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", examples=["effectively-once"]),
@@ -74,6 +90,8 @@ class PipelineSettings(BaseModel):
     Attributes:
         pipeline: its identity: drivers of one name fence each other, progress marks and objects carry it.
         topic: the Kafka topic it reads.
+        begins_at: where a pipeline without a chain begins: in each partition with the first record of that Kafka
+            timestamp or later. None: with all that the topic holds.
         job: the module that declares it as `pipeline`, or `module:name`.
         kafka_bootstrap: host:port[,host:port].
         s3_endpoint: http://host:port or https://host:port.
@@ -120,6 +138,7 @@ class PipelineSettings(BaseModel):
             examples=["effectively_once_jobs.user_counts"],
         ),
     ]
+    begins_at: Time | None = None
     database: Annotated[str, Field(pattern=r"^postgresql://[^\s/:@?]+:\d+/[^\s/:@?]+$")] | None = None
     shards: Annotated[int, Field(ge=1, le=256)] = 2
     window_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] = 60_000
@@ -164,7 +183,13 @@ class PipelineSettings(BaseModel):
     @property
     def bound(self) -> dict[str, Any]:
         """The settings that state depends on; beside them is what the declaration says of it."""
-        return {name: getattr(self, name) for name in ("topic", "shards", "window_ms", "lateness_ms")}
+        kept = {name: getattr(self, name) for name in ("topic", "shards", "window_ms", "lateness_ms")}
+        return kept if self.begins_at is None else {**kept, "begins_at": self.begins_at}
+
+    @property
+    def begins_ms(self) -> int | None:
+        """`begins_at` in ms since 1970."""
+        return None if self.begins_at is None else int(datetime.fromisoformat(self.begins_at).timestamp() * 1000)
 
 
 def digest(bound: Mapping[str, Any]) -> str:
