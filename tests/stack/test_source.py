@@ -21,6 +21,8 @@ from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of, taken
 
 pytestmark = pytest.mark.stack
+NOON_MS = 1_772_366_400_000
+"""2026-03-01, 12:00 UTC."""
 
 
 def _source(bootstrap: str, name: str, patience_s: float = 15.0) -> KafkaSource:
@@ -180,3 +182,19 @@ def test_ranges_beyond_what_is_committed_are_refused_by_name(stack: EmbeddedStac
         source.within({name: {"0": (2, 3)}})
     producer.commit_transaction(30)
     source.within({name: {"0": (2, 3)}})
+
+
+def test_a_new_pipeline_begins_at_a_time_in_each_partition_of_its_own(
+    stack: EmbeddedStack, name: str, topic: Topic
+) -> None:
+    """One partition has records on both sides of it, one has older ones alone, one is empty."""
+    topic(name, 3)
+    producer = Producer({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
+    for partition, hour in ((0, 10), (0, 11), (0, 12), (0, 11), (0, 13), (1, 10), (1, 11)):
+        producer.produce(name, b"{}", partition=partition, timestamp=NOON_MS + (hour - 12) * 3_600_000)
+    assert producer.flush(30) == 0
+    settings = pipeline_settings(
+        topic=name, kafka_bootstrap=stack.endpoints.kafka_bootstrap, begins_at="2026-03-01T13:00:00+01:00"
+    )
+    assert KafkaSource(settings).starts() == {"0": 2, "1": 2, "2": 0}
+    assert _source(stack.endpoints.kafka_bootstrap, name).starts() == {"0": 0, "1": 0, "2": 0}

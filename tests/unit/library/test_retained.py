@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.driver.input_watch import InputWatch
+from effectively_once.driver.lineage import keep_lineage, lineage_of
 from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SettingsError, SourceError, UnreachableError
 from effectively_once.ledger import chain, due_epoch, interventions
@@ -307,3 +310,15 @@ def test_without_a_time_it_begins_with_all_there_is_and_a_time_to_come_is_refuse
     monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
     with pytest.raises(SettingsError, match=r"^begins_at is 2999-01-01T00:00:00\+01:00, which is not yet"):
         source.starts()
+
+
+def test_only_a_pipeline_without_a_chain_begins_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own state or not; what the topic got since begins at its start."""
+    monkeypatch.setattr(Checkpoint, "fits", lambda *_: False)
+    source: Any = SimpleNamespace(starts=lambda: {"0": 40}, first_offsets=lambda: {"0": 10, "1": 0, "2": 0})
+    store = MemoryStore()
+    held: Any = SimpleNamespace(store=store, layout=LAYOUT, owner="a" * 32, head=taken(store).head)
+    assert lineage_of(held, source, "events").starting == {"events": {"0": 40}}
+    assert keep_lineage(held, source, pipeline_settings(topic="events")).starting == {"events": {"0": 40}}
+    held.head = recorded()
+    assert lineage_of(held, source, "events").starting == {"events": {"0": 30, "1": 60, "2": 0}}
