@@ -87,9 +87,17 @@ def test_how_long_a_driver_may_finish_its_epoch_is_a_setting(config: dict[str, o
     assert streaming_pipeline.values(wanted, wanted.pipelines["user_counts"]).driver_grace_s == grace
 
 
+def test_where_a_pipeline_begins_is_what_its_driver_is_told() -> None:
+    at = "2026-11-20T00:00:00+01:00"
+    wanted = settings(pipelines={"user_counts": {"begins_at": at}, "clicks2": {"job": "clicks"}})
+    told = {name: streaming_pipeline.values(wanted, each).settings for name, each in wanted.pipelines.items()}
+    assert (told["user_counts"].begins_at, told["clicks2"].begins_at) == (at, None)
+
+
 WRONG: list[tuple[dict[str, object], list[str]]] = [
     ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, brokers, ha, production is allowed, got 'prod'"]),
     ({"kafka": {"nodes": 2}}, ["kafka.nodes: ", "1 or 3", "got 2"]),
+    ({"pipelines": {"a": {"job": "a", "begins_at": "2026-11-20T00:00:00"}}}, ["pipelines.a.begins_at: ", "got '2026-"]),
     ({"namespce": "a"}, ["namespce: no such setting; allowed are ", "namespace"]),
     ({"kafka": {"node": 3}}, ["kafka.node: no such setting; allowed are external, nodes"]),
     (
