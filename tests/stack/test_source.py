@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -21,8 +23,7 @@ from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of, taken
 
 pytestmark = pytest.mark.stack
-NOON_MS = 1_772_366_400_000
-"""2026-03-01, 12:00 UTC."""
+HOUR_MS = 3_600_000
 
 
 def _source(bootstrap: str, name: str, patience_s: float = 15.0) -> KafkaSource:
@@ -190,11 +191,11 @@ def test_a_new_pipeline_begins_at_a_time_in_each_partition_of_its_own(
     """One partition has records on both sides of it, one has older ones alone, one is empty."""
     topic(name, 3)
     producer = Producer({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
-    for partition, hour in ((0, 10), (0, 11), (0, 12), (0, 11), (0, 13), (1, 10), (1, 11)):
-        producer.produce(name, b"{}", partition=partition, timestamp=NOON_MS + (hour - 12) * 3_600_000)
+    # Of today: by their time the broker deletes older ones.
+    at = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
+    for partition, hours in ((0, -2), (0, -1), (0, 0), (0, -1), (0, 1), (1, -2), (1, -1)):
+        producer.produce(name, b"{}", partition=partition, timestamp=int(at.timestamp() * 1000) + hours * HOUR_MS)
     assert producer.flush(30) == 0
-    settings = pipeline_settings(
-        topic=name, kafka_bootstrap=stack.endpoints.kafka_bootstrap, begins_at="2026-03-01T13:00:00+01:00"
-    )
+    settings = pipeline_settings(topic=name, kafka_bootstrap=stack.endpoints.kafka_bootstrap, begins_at=at.isoformat())
     assert KafkaSource(settings).starts() == {"0": 2, "1": 2, "2": 0}
     assert _source(stack.endpoints.kafka_bootstrap, name).starts() == {"0": 0, "1": 0, "2": 0}
