@@ -119,6 +119,7 @@ MISTAKEN: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("RecordedStep", (7, function, COLUMNS), {}, r"name is text, not 7 \(RecordedStep\)"),
     ("RecordedStep", ("s", function, ["price"]), {}, r"adds is a pyarrow\.Schema, .* \(RecordedStep 's'\)"),
     ("Pipeline", ("module.function", COLUMNS), {}, r"transform is a function, not 'module\.function' \(Pipeline\)"),
+    ("Pipeline", ({"orders": function}, COLUMNS), {}, r"transform is a function, not \{'orders': .* \(Pipeline\)"),
     ("Pipeline", (function, ["user"]), {}, r"columns is a pyarrow\.Schema, .*, not \['user'\]"),
     ("Pipeline", (function, COLUMNS), {"rows": ToKafka("k")}, "rows is a tuple, each of it ToKafka or"),
     ("Pipeline", (function, COLUMNS), {"window_ms": "60000"}, "window_ms is a whole number, not '60000'"),

@@ -87,6 +87,17 @@ def test_names_that_kafka_or_the_store_would_refuse_are_refused_before_they_are_
         assert f"got {value!r}" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "several", ["orders,refunds", ["orders", "refunds"], {"orders": "prod.orders", "refunds": "prod.refunds"}]
+)
+def test_several_topics_are_refused_in_every_form_somebody_may_try(tmp_path: Path, several: object) -> None:
+    """By what a pipeline can do, not by a pattern or a type."""
+    with pytest.raises(SettingsError, match=r"^topic: .*a pipeline reads one topic, got .*orders.*refunds") as refused:
+        load(_file(tmp_path, {**REQUIRED, "topic": several}))
+    assert "declare a pipeline for each topic" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize("missing", REQUIRED)
 def test_a_missing_setting_is_named(tmp_path: Path, missing: str) -> None:
     rest = {name: value for name, value in REQUIRED.items() if name != missing}

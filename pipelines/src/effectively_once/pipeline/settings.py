@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.declaration import SHARD_BYTES
@@ -22,6 +22,16 @@ def _bootstrap(value: str) -> str:
     for broker in value.split(","):
         if not 1 <= int(broker.rpartition(":")[2]) <= 65535:
             raise ValueError(f"a port is 1 to 65535, got {broker!r}")
+    return value
+
+
+def _one_topic(value: Any) -> Any:
+    """Name the bound where somebody asks for several: the clock, starts and operators' commands know of one."""
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, list | tuple | Mapping) and len(names) > 1:
+        raise ValueError(
+            f"a pipeline reads one topic, got {value!r}: declare a pipeline for each topic, or send to one topic"
+        )
     return value
 
 
@@ -54,7 +64,12 @@ _HOST = r"[A-Za-z0-9._-]+:[0-9]{1,5}"
 Bootstrap = Annotated[
     str, Field(pattern=f"^{_HOST}(,{_HOST})*$", examples=["kafka-0:9092,kafka-1:9092"]), AfterValidator(_bootstrap)
 ]
-Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", examples=["events"]), AfterValidator(_topic)]
+Topic = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", examples=["events"]),
+    BeforeValidator(_one_topic),
+    AfterValidator(_topic),
+]
 Time = Annotated[
     str,
     Field(
