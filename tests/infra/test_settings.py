@@ -94,6 +94,12 @@ def test_where_a_pipeline_begins_is_what_its_driver_is_told() -> None:
     assert (told["user_counts"].begins_at, told["clicks2"].begins_at) == (at, None)
 
 
+@pytest.mark.parametrize(("at", "says"), [("2026-02-31T00:00Z", "day is out of range"), ("2999-01-01T00:00Z", "been")])
+def test_what_only_the_drivers_own_rules_refuse_is_named_too(at: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^pipelines\.a\.begins_at: .*{says}"):
+        assembly.check(settings(pipelines={"a": {"job": "a", "begins_at": at}}))
+
+
 WRONG: list[tuple[dict[str, object], list[str]]] = [
     ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, brokers, ha, production is allowed, got 'prod'"]),
     ({"kafka": {"nodes": 2}}, ["kafka.nodes: ", "1 or 3", "got 2"]),

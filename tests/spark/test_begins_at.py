@@ -42,7 +42,7 @@ def test_it_reads_what_came_since_and_goes_on_by_its_chain(
     stack: EmbeddedStack, toolchain: Toolchain, tmp_path: Path
 ) -> None:
     """Killed, it takes a record that is older than its time too; and with another time it does not start."""
-    job = {"job": "tests.spark.beginning_job", "begins_at": BEGINS_AT.isoformat()}
+    job = {"job": "tests.spark.lengths_job", "begins_at": BEGINS_AT.isoformat()}
     one = Beginning(toolchain, stack.endpoints, tmp_path, "beginning", job)
     one.create_topics()
     one.send_at(BEGINS_MS - 1, "a", "b")

@@ -11,10 +11,11 @@ from typing import Any, cast
 import pytest
 
 from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.driver.driver import Driver
 from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.lineage import keep_lineage, lineage_of
 from effectively_once.driver.metrics import Metrics
-from effectively_once.errors import SettingsError, SourceError, UnreachableError
+from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import chain, due_epoch, interventions
 from effectively_once.ledger.as_shown import AsShown
 from effectively_once.ledger.epoch_record import EpochRecord
@@ -188,6 +189,7 @@ def left(source: Source, at: dict[str, int]) -> tuple[float | None, float | None
         ({"0": 60}, 0.5),
         ({"0": 40}, 0.25),
         ({"0": 9}, 0),
+        ({"0": 10}, 0.25),
     ],
 )
 def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_record_is(
@@ -225,7 +227,9 @@ def test_without_a_retention_only_what_is_lost_is_told() -> None:
     assert left(Source(-1), {"0": 9}) == (0, -1)
 
 
-@pytest.mark.parametrize(("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80)])
+@pytest.mark.parametrize(
+    ("at", "unread"), [({"0": 40}, 50), ({"0": 90}, 0), ({"0": 95}, 0), ({"0": 3}, 80), ({"0": 10}, 80)]
+)
 def test_unread_is_what_can_be_read_and_no_epoch_covers(at: dict[str, int], unread: int) -> None:
     """Neither what expired, nor what an open transaction holds back."""
     assert sample(looked(Source(), at), "unread_offsets", **OF_PARTITION) == unread
@@ -300,16 +304,10 @@ def test_what_is_sent_while_a_beginning_is_looked_for_is_read(monkeypatch: pytes
     assert source.starts() == {"0": 50}
 
 
-def test_without_a_time_it_begins_with_all_there_is_and_a_time_to_come_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_time_it_begins_with_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     source = KafkaSource(pipeline_settings())
     monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
     assert source.starts() == {"0": 12}
-    source = KafkaSource(pipeline_settings(begins_at="2999-01-01T00:00:00+01:00"))
-    monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
-    with pytest.raises(SettingsError, match=r"^begins_at is 2999-01-01T00:00:00\+01:00, which is not yet"):
-        source.starts()
 
 
 def test_only_a_pipeline_without_a_chain_begins_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,3 +320,13 @@ def test_only_a_pipeline_without_a_chain_begins_at_a_time(monkeypatch: pytest.Mo
     assert keep_lineage(held, source, pipeline_settings(topic="events")).starting == {"events": {"0": 40}}
     held.head = recorded()
     assert lineage_of(held, source, "events").starting == {"events": {"0": 30, "1": 60, "2": 0}}
+
+
+def test_what_is_unread_before_the_first_epoch_is_what_that_will_read() -> None:
+    settings = pipeline_settings(topic="events")
+    lineage = SimpleNamespace(starting={"events": {"0": 40}})
+    driver: Any = SimpleNamespace(settings=settings, batches=SimpleNamespace(lineage=lineage))
+    driver.chain, driver.head = SimpleNamespace(published=None), taken(MemoryStore()).head
+    assert Driver._reached_offsets(driver) == {"0": 40}
+    driver.head = recorded()
+    assert Driver._reached_offsets(driver) == {"0": 30, "1": 60}

@@ -6,7 +6,7 @@ import hashlib
 import ipaddress
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -54,9 +54,13 @@ def _bucket(value: str) -> str:
 
 
 def _time(value: str) -> str:
-    """With its offset from UTC: without one the machine of a driver would say which time it is."""
+    """One that has been: one that is not yet would leave out other records at each start.
+
+    It has its offset from UTC: without one the machine of a driver would say which time it is.
+    """
     # Raises ValueError itself: there is no 31st of February.
-    datetime.fromisoformat(value)
+    if datetime.fromisoformat(value) > datetime.now(UTC):
+        raise ValueError(f"a pipeline begins at a time that has been, got {value!r}")
     return value
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import tenacity
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from effectively_once.errors import SettingsError, SourceError, UnreachableError
+from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.kafka_client import Access, client_config, refusal
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.offsets import Ranges
@@ -142,22 +141,11 @@ class KafkaSource:
     def starts(self) -> dict[str, int]:
         """Offset of every partition at which a pipeline without a chain begins, by `begins_at`.
 
-        A partition without a record of that time or later begins at its end.
-
-        Raises:
-            SettingsError: the time is not yet: which records it leaves out would be another thing at each start.
-            UnreachableError, SourceError: as `topic_ids`.
-
+        A partition without a record of that time or later begins at its end. Raises what `topic_ids` raises.
         """
         first, since_ms = self.first_offsets(), self._settings.begins_ms
         if since_ms is None:
             return first
-        if since_ms > time.time() * 1000:
-            raise SettingsError(
-                f"begins_at is {self._settings.begins_at}, which is not yet",
-                f"pipeline {self._settings.pipeline}",
-                "Name a time that has been, or leave it out to begin with all that the topic holds.",
-            )
         # The ends before the search: what is sent in between is of that time, and lies behind them.
         last = self.last_offsets()
         found = self.offsets_since(since_ms)
