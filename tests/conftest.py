@@ -1,7 +1,11 @@
-"""Lanes of `make test`: each folder that starts servers stays in one; everything else goes file by file."""
+"""Lanes of `make test`: each folder that starts servers stays in one; everything else goes file by file.
+
+And which cases of a test that is `thinned` are deep.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -22,3 +26,15 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
     """Lanes instead of marks: groups of pytest-xdist 3.8 are not seen by pytest 9.2, whose ids do not change."""
     return Lanes(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the first of every so many cases as it is, and mark the others `deep`, before `-m` is looked at."""
+    seen = Counter[str]()
+    for item in items:
+        if (thinned := item.get_closest_marker("thinned")) is not None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % thinned.args[0]:
+                item.add_marker(pytest.mark.deep)
+            seen[test] += 1

@@ -93,6 +93,7 @@ def _in_a_worker(module: str) -> str:
 
 
 @pytest.mark.parametrize(("module", "sends_rows"), [("uncombined", "True"), ("unfused_job", "False")])
+@pytest.mark.thinned(2)
 def test_a_worker_combines_unless_it_is_handed_the_pipeline_that_does_not(module: str, sends_rows: str) -> None:
     assert _in_a_worker(module) == sends_rows
 

@@ -50,6 +50,7 @@ def selected(there: Deployment, policy: Object) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", [LAPTOP, TEAM, SECURED])
+@pytest.mark.thinned(3)
 def test_each_part_of_each_policy_is_needed(name: str) -> None:
     """Of the charts' alone: a namespace that was there before has no other policy of ours."""
     there = named(name)

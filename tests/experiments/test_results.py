@@ -88,6 +88,7 @@ ARMS = [("compare", EXACTLY_ONCE, "counted"), ("two_ways", "dedup_4", "results")
 
 @pytest.mark.parametrize(("name", "arm", "observed"), ARMS)
 @pytest.mark.parametrize("file", ["observed/{}.jsonl", "sent.jsonl", FACTS, "history.jsonl"])
+@pytest.mark.thinned(3)
 def test_an_arm_without_evidence_makes_it_unknown(
     tmp_path: Path, name: str, arm: str, observed: str, file: str
 ) -> None:

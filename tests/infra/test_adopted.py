@@ -31,6 +31,7 @@ EXTERNAL = {
 
 @pytest.mark.parametrize("security", [{}, *({name: True} for name in ALL), ALL])
 @pytest.mark.parametrize("external", [{}, EXTERNAL], ids=["own", "external"])
+@pytest.mark.thinned(3)
 def test_what_is_looked_for_is_what_the_program_reads(
     security: dict[str, Any], external: Mapping[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

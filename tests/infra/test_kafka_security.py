@@ -83,6 +83,7 @@ def test_an_authority_that_the_state_has_as_kafkas_is_the_one_that_is_kept() -> 
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.thinned(3)
 def test_nodes_of_an_authority_and_of_the_next_one_believe_each_other(number: int) -> None:
     """They are started anew one by one: a node alone is out of the quorum, and the next one is not begun."""
     before, after = (secrets(authority=one) for one in (number, number + 1))

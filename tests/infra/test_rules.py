@@ -30,6 +30,7 @@ DEPLOYED = {
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
+@pytest.mark.thinned(3)
 def test_nothing_that_is_deployed_breaks_a_rule(name: str) -> None:
     wanted = DEPLOYED[name]
     every = [*objects(wanted)]
@@ -41,6 +42,7 @@ def test_nothing_that_is_deployed_breaks_a_rule(name: str) -> None:
 
 
 @pytest.mark.parametrize(("chart", "values"), samples.EACH.values(), ids=samples.EACH.keys())
+@pytest.mark.thinned(4)
 def test_no_variant_of_a_chart_breaks_a_rule_that_is_always_asked_for(chart: str, values: Any) -> None:
     every = [*render(chart, values.to_helm())]
     assert [found for one in every if (found := broken(one, Security()))] == []

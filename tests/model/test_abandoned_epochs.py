@@ -29,6 +29,7 @@ REFUSED = "is published with digest , its repeat has"
         pytest.param(PLAIN_TABLE, 1, 20_000, marks=DEEP),
     ],
 )
+@pytest.mark.thinned(7)
 def test_where_drivers_are_stopped_it_is_exact_whatever_they_left(pipeline: Pipeline, losses: int, states: int) -> None:
     """Two drivers die anywhere; then the operator alone, and a driver to the end of the input: it always gets there."""
     found = explored(pipeline, losses=losses, before=Operator(pipeline.to, then="start"))

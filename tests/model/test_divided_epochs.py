@@ -41,6 +41,7 @@ RECORDED = Pipeline(("kafka",), COPY, (3, 3))
         pytest.param(SHARDS, {"failures": 1}, 270_000, marks=SLOW),
     ],
 )
+@pytest.mark.thinned(3)
 def test_two_drivers_divide_alike_in_any_order(pipeline: Pipeline, trouble: dict[str, int], states: int) -> None:
     """A shard takes one record at once by driver A's settings, two by B's: what is declared is divided as declared."""
     found = explored(pipeline, **trouble, driver=DividedDriver)  # type: ignore[arg-type]

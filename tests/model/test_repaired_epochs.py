@@ -53,6 +53,7 @@ def test_wherever_a_driver_died_the_command_and_the_next_driver_are_enough(
     assert sum(each.states for each in found) >= states, "the exploration was cut short"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("repair", "second", "beside", "states"),
     [
@@ -108,6 +109,7 @@ def test_a_rule_left_out_leaves_a_hole_where_drivers_are_stopped(
 @pytest.mark.parametrize(
     ("repair", "operators", "hole", "steps"), [pytest.param(*case, id=what) for what, *case in LIVING]
 )
+@pytest.mark.thinned(2)
 def test_a_rule_left_out_leaves_a_hole_while_drivers_live(
     repair: Repair, operators: dict[str, Any], hole: str, steps: int
 ) -> None:

@@ -32,6 +32,7 @@ def test_the_ids_are_of_both_shards() -> None:
     ("pipeline", "states"),
     [(KAFKA, 4_400), pytest.param(THREE, 8_000, marks=SLOW)],
 )
+@pytest.mark.thinned(3)
 def test_the_number_of_shards_changes_in_any_order(
     pipeline: Pipeline, states: int, numbers: tuple[int, int, int]
 ) -> None:
@@ -51,6 +52,7 @@ def test_the_number_of_shards_changes_in_any_order(
         (partial(ReshardedDriver, reads_others=False), "doubled"),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_rule_left_out_leaves_a_hole(driver: Callable[..., ReshardedDriver], hole: str) -> None:
     """A repeat goes by its own number; a new shard has no mark, or forgets what others accepted."""
     found = explored(KAFKA, driver=driver, marks=marks)

@@ -105,6 +105,7 @@ def _without(*rules: str) -> Rules:
 
 
 @pytest.mark.parametrize("rule", HOLES)
+@pytest.mark.thinned(4)
 def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
     pipeline, losses, failures, hole = HOLES[rule]
     found = explored(pipeline, _without(rule), losses, failures)

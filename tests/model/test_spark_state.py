@@ -30,6 +30,7 @@ SHORT, LONG = (2, 3), (1, 2)
         pytest.param((0, 1, 1), False, SHORT, 93_000, (*PART, *RESTARTED), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.thinned(2)
 def test_outputs_are_those_of_one_run_or_the_start_is_refused(
     happens: tuple[int, int, int], alone: bool, rows: tuple[int, int], states: int, meets: tuple[str, ...]
 ) -> None:
@@ -62,6 +63,7 @@ EARLY = {
 
 
 @pytest.mark.parametrize("rule", HOLES)
+@pytest.mark.thinned(3)
 def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
     deletions, alone, hole = HOLES[rule]
     found = explored(Rules(**{rule: False}), 0, deletions, alone=alone)

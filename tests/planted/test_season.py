@@ -61,6 +61,7 @@ def season(at: Path, played: Suite) -> Season:
     return Season(at, lambda _: None, suite=played)
 
 
+@pytest.mark.deep
 def test_a_bug_is_caught_and_one_that_changes_nothing_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,6 +72,7 @@ OFFENCES: dict[str, Change] = {
 
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize("sort", OFFENCES)
+@pytest.mark.thinned(3)
 def test_an_offence_in_a_sink_is_counted_alike(run: Path, sink: str, sort: str) -> None:
     observed(sink, OFFENCES[sort])(run)
     answer = agree(run)

@@ -35,6 +35,7 @@ def files(bases: dict[str, Path]) -> Files:
     return read_bases(bases)
 
 
+@pytest.mark.deep
 def test_a_slice_of_the_alterations_is_caught(bases: dict[str, Path], files: Files, tmp_path: Path) -> None:
     trial = Trial(bases, files, tmp_path)
     drawn = plan(files, SEED, 4 * COUNT)
@@ -55,6 +56,7 @@ def test_every_alteration_changes_what_is_read(files: Files) -> None:
         assert one.applied(evidence) != evidence.raw
 
 
+@pytest.mark.deep
 def test_all_files_of_all_runs_are_altered(files: Files) -> None:
     drawn = {(one.run, one.file) for one in plan(files, 3, 4000)}
     assert drawn == {(run, name) for run, of_run in files.items() for name in of_run}

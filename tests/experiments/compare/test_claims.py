@@ -61,6 +61,7 @@ def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_p
         ),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: object, says: str) -> None:
     def damage(semantics: Semantics, rows: Rows) -> Rows:
         changed: Rows = change(rows) if semantics == broken else rows  # type: ignore[operator]

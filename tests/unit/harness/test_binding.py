@@ -113,6 +113,7 @@ UNBOUND: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("what", UNBOUND)
+@pytest.mark.thinned(3)
 def test_what_is_not_of_one_run_is_unknown(run: Path, what: str) -> None:
     does, why = UNBOUND[what]
     does(run)

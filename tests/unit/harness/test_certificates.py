@@ -151,6 +151,7 @@ def _or_0(time_ms: int | None) -> int:
         (forgotten, "waits for [], registered are"),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_hold_that_is_ignored_fails_the_run(
     bends: Callable[[int, Clock], Clock], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

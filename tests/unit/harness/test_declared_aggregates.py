@@ -87,6 +87,7 @@ def judged(made: Pipeline, table: pa.Table) -> tuple[Declaration, Replayed]:
 @pytest.mark.parametrize("by", [*KEYS, KEYS], ids=str)
 @settings(max_examples=examples(15), deadline=None)
 @given(st.data())
+@pytest.mark.thinned(3)
 def test_what_the_product_shows_is_what_the_judge_says_is_due(by: Any, data: st.DataObject) -> None:
     """Values beyond what a result holds too: these are in no sink, and null in a total."""
     edges = [(data.draw(values), data.draw(values)) for values in KINDS.values()]

@@ -126,6 +126,7 @@ def test_a_transform_that_says_something_else_now_fails(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "change", "said"), OFFENCES)
+@pytest.mark.thinned(3)
 def test_an_offence_in_a_sink_fails(run: Path, name: str, change: Callable[[Lines], object], said: str) -> None:
     observed(name, change)(run)
     expect_run(run, FAIL, "multiset", said)

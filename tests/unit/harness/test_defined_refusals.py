@@ -74,6 +74,7 @@ CASES = [*(("embedded", *one) for one in REFUSED), *(("cluster", *one) for one i
 
 
 @pytest.mark.parametrize(("on", "text", "words", "why"), CASES)
+@pytest.mark.thinned(3)
 def test_what_cannot_be_struck_is_refused_with_the_reason(
     folder: Path, capsys: pytest.CaptureFixture[str], on: str, *, text: str, words: list[str], why: str
 ) -> None:

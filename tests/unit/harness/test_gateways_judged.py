@@ -125,6 +125,7 @@ def spoke_while_away(rows: list[Row]) -> None:
         (settings(hold_max_ms=10 * HOLD_MAX_MS), FAIL, "after its last word"),
     ],
 )
+@pytest.mark.thinned(3)
 def test_what_no_other_file_says_too_is_found(run: Path, does: Change, verdict: Verdict, why: str) -> None:
     does(run)
     expect(run, verdict, "certificates", why)

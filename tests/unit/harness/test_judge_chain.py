@@ -83,6 +83,7 @@ CHAIN = [
 
 
 @pytest.mark.parametrize(("change", "names"), [case[1:] for case in CHAIN], ids=[case[0] for case in CHAIN])
+@pytest.mark.thinned(3)
 def test_tampered_chain_fails(run: Path, change: Callable[[Any], None], names: str) -> None:
     document("chain", change)(run)
     expect_run(run, FAIL, "chain", names)

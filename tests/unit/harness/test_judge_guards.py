@@ -41,6 +41,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.thinned(3)
 def test_missing_file_is_unknown(run: Path, name: str) -> None:
     (run / name).unlink()
     results = judge(run, write=False)
@@ -48,6 +49,7 @@ def test_missing_file_is_unknown(run: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.thinned(3)
 def test_file_cut_half_way_is_unknown(run: Path, name: str) -> None:
     content = (run / name).read_bytes()
     (run / name).write_bytes(content[: len(content) // 2])
@@ -55,6 +57,7 @@ def test_file_cut_half_way_is_unknown(run: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".jsonl")])
+@pytest.mark.thinned(3)
 def test_file_without_its_last_line_or_with_one_that_is_no_json_is_unknown(run: Path, name: str) -> None:
     lines = (run / name).read_bytes().splitlines(keepends=True)
     (run / name).write_bytes(b"".join(lines[:-1]))
@@ -111,6 +114,7 @@ SHOW_NOTHING: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("what", SHOW_NOTHING)
+@pytest.mark.thinned(3)
 def test_a_run_that_shows_nothing_of_it_is_unknown(run: Path, what: str) -> None:
     change, oracle = SHOW_NOTHING[what]
     change(run)
@@ -148,6 +152,7 @@ def _sends(kind: str, count: int) -> list[SimpleNamespace]:
     return [SimpleNamespace(kind=kind, id=f"i{number}") for number in range(count)]
 
 
+@pytest.mark.deep
 def test_once_windows_are_closed_all_is_sent_again_or_many_of_a_long_run() -> None:
     few = "{} of {} records were sent again when the windows were closed"
     assert _sent_again(300, range(300)) is None

@@ -80,6 +80,7 @@ def test_doubled_record_is_duplicated(run: Path, sink: str) -> None:
 
 
 @pytest.mark.parametrize(("sink", "field", "value"), ALTERED)
+@pytest.mark.thinned(3)
 def test_altered_record_is_corrupted(run: Path, sink: str, field: str, value: Any) -> None:
     row = lines_of(run / "observed" / f"{sink}.jsonl")[5]
     observed(sink, lambda rows: rows[5].update({field: value}))(run)

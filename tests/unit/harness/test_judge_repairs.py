@@ -79,6 +79,7 @@ OFFENCES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("what", OFFENCES)
+@pytest.mark.thinned(3)
 def test_a_repair_that_does_not_add_up_fails(run: Path, what: str) -> None:
     OFFENCES[what](run)
     expect_both(run, FAIL)

@@ -78,6 +78,7 @@ def test_it_is_believed_by_the_authority_that_the_environment_names(
 
 
 @pytest.mark.parametrize("named", [True, False])
+@pytest.mark.thinned(2)
 def test_it_is_not_believed_by_another_one_and_not_without(
     authority: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:

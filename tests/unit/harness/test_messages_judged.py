@@ -152,6 +152,7 @@ def test_a_right_run_passes_by_every_row_of_every_sink(clean: Path) -> None:
 
 
 @pytest.mark.parametrize(("by", "what", "wrong"), WRONG, ids=[what for _, what, _ in WRONG])
+@pytest.mark.thinned(3)
 def test_what_is_not_as_defined_fails_and_names_the_row(
     clean: Path, tmp_path: Path, by: str, what: str, wrong: tuple[str, Change, str]
 ) -> None:

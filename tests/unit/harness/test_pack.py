@@ -101,23 +101,20 @@ def test_the_same_run_gives_the_same_bytes(recorded: Path, compressed: bytes) ->
     assert pack(recorded, COMMIT).compressed() == compressed
 
 
-def _deep(alter: Callable[[Path], object]) -> Any:
-    return pytest.param(alter, marks=pytest.mark.deep)
-
-
 @pytest.mark.parametrize(
     "alter",
     [
         lambda run: (run / SENT).write_bytes((run / SENT).read_bytes()[:-7]),
-        _deep(lambda run: (run / ROWS).write_bytes(b"\xff\x00\n\n" + (run / ROWS).read_bytes())),
-        _deep(lambda run: (run / SENT).unlink()),
-        _deep(lambda run: (run / SEEN).write_bytes(b"")),
-        _deep(lambda run: (run / "manifest.json").write_bytes(b"[]")),
+        lambda run: (run / ROWS).write_bytes(b"\xff\x00\n\n" + (run / ROWS).read_bytes()),
+        lambda run: (run / SENT).unlink(),
+        lambda run: (run / SEEN).write_bytes(b""),
+        lambda run: (run / "manifest.json").write_bytes(b"[]"),
         lambda run: (run / "manifest.json").write_bytes(
             (run / "manifest.json").read_bytes().replace(b'"seed": 11', b'"seed": 12')
         ),
     ],
 )
+@pytest.mark.thinned(6)
 def test_an_altered_run_comes_out_as_it_was_altered(run: Path, tmp_path: Path, alter: Callable[[Path], object]) -> None:
     alter(run)
     assert again(run, tmp_path) == contents(run)
@@ -322,6 +319,7 @@ def test_a_changed_byte_anywhere_is_refused(kept: Path, tmp_path: Path) -> None:
         (f"{SEEN}/{lines.NUMBERS}crcs", SEEN),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_member_that_was_altered_is_named_with_the_file_it_is_of(
     kept: Path, tmp_path: Path, name: str, file: str
 ) -> None:

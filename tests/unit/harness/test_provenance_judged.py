@@ -60,6 +60,7 @@ MANIFEST, HISTORY, SETTINGS = "manifest.json", "history.jsonl", "settings.json"
         (HISTORY, _forget, "the history began with None"),
     ],
 )
+@pytest.mark.thinned(3)
 def test_what_drivers_contradict_is_unknown(run: Path, file: str, change: Change, why: str) -> None:
     (change_lines if file == HISTORY else change_json)(run / file, change)
     expect(run, UNKNOWN, "bound", why)

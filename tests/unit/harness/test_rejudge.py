@@ -84,6 +84,7 @@ def test_a_kept_run_that_failed_fails_again(run: Path, tmp_path: Path, monkeypat
         ({"oracles": [{"name": "lost", "verdict": "pass"}]}, "oracles.lost was "),
     ],
 )
+@pytest.mark.thinned(3)
 def test_results_that_are_not_those_of_the_run_are_no_pass(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], says: str
 ) -> None:

@@ -232,6 +232,7 @@ def test_the_run_that_is_tampered_with_passes(clean: Path) -> None:
 
 
 @pytest.mark.parametrize("what", CASES)
+@pytest.mark.thinned(3)
 def test_a_tampering_is_caught_by_the_one_whose_matter_it_is(clean: Path, tmp_path: Path, what: str) -> None:
     (caught_by, verdict), does, others = CASES[what]
     run = Path(shutil.copytree(clean, tmp_path / clean.name))

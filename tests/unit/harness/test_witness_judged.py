@@ -118,6 +118,7 @@ INVENTED: list[tuple[Callable[[list[Row]], Any], str]] = [
 
 
 @pytest.mark.parametrize(("invents", "why"), INVENTED, ids=[why or "told twice" for _, why in INVENTED])
+@pytest.mark.thinned(3)
 def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], Any], why: str) -> None:
     history(invents)(run)
     expect(run, UNKNOWN, "faults", why)

@@ -123,6 +123,7 @@ def test_settings_that_say_too_little_are_refused(folder: Path, cache: Cache, te
         ("clicks:nothing", "SettingsError: the module has no nothing that is a Pipeline"),
     ],
 )
+@pytest.mark.thinned(2)
 def test_a_declaration_that_is_not_there_is_told_in_one_line(
     job: str, said: str, folder: Path, cache: Cache, toolchain: Toolchain
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_declaration_that_cannot_be_imported_removes_nothing(
         ({"last_recorded": 6}, "clicks goes on with epoch 7: "),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_run_that_goes_on_says_with_which_epoch_and_where(
     run_again: Run, head: dict[str, int] | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

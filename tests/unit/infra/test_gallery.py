@@ -139,6 +139,7 @@ def test_every_folder_is_on_the_page_and_the_page_names_no_other() -> None:
 
 
 @ALL
+@pytest.mark.thinned(4)
 def test_records_are_the_same_for_a_seed_and_have_what_real_ones_have(name: str, tmp_path: Path) -> None:
     """Copies, disorder, and rows that cannot be used, few enough that most can."""
     written = generate(GALLERY / name)

@@ -78,6 +78,7 @@ TAKEN = ["json", "class", "numpy", "pyspark", "effectively_once", "tests"]
         *((name, f"'{name}' is taken: .*; choose another one") for name in TAKEN),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_name_that_cannot_be_or_would_hide_a_package_is_refused(name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(NewPipelineError, match=says):
         new_pipeline(name, tmp_path)

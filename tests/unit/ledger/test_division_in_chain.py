@@ -165,6 +165,7 @@ def test_what_an_operator_had_repaired_is_not_abandoned_though_it_is_divided() -
 
 
 @pytest.mark.parametrize("given_up", [None, 3])
+@pytest.mark.thinned(2)
 def test_the_divided_epoch_stays_in_head_while_others_take_its_rest(given_up: int | None) -> None:
     """However many they are: a batch of Spark is compared with its ranges, the watermark goes by all parts."""
     store = MemoryStore()

@@ -195,6 +195,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @settings(max_examples=examples(40))
 @given(st.data())
+@pytest.mark.thinned(3)
 def test_results_are_those_of_plain_python_and_state_has_equal_bits_however_rows_are_divided(
     kind: pa.DataType, data: st.DataObject
 ) -> None:

@@ -194,6 +194,7 @@ def test_without_a_head_or_with_a_damaged_one_there_is_no_backup() -> None:
 
 
 @pytest.mark.parametrize("puts", range(0, 22, 3))
+@pytest.mark.thinned(3)
 def test_a_backup_that_broke_off_is_incomplete_and_can_be_finished(puts: int) -> None:
     source, kept = stored(8), ListedStore()
     kept.break_off_after(puts)

@@ -27,7 +27,6 @@ from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.sinks.reader import PublishedRows
 from tests.depth import examples
-from tests.thinned import thinned
 from tests.unit.library import backups
 from tests.unit.library.backups import head_of
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
@@ -124,7 +123,8 @@ def test_the_next_compaction_does_what_has_been_added(store: AgedStore) -> None:
     assert counts_of(rows_of(store)) == global_counts(EPOCHS + 20)
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 21, 7)))
+@pytest.mark.parametrize("first", range(0, 21, 7))
+@pytest.mark.thinned(3)
 def test_whatever_of_it_is_interrupted_another_one_finishes_it_and_readers_see_nothing(
     first: int, store: AgedStore
 ) -> None:

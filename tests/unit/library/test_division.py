@@ -19,7 +19,6 @@ from effectively_once.ledger.epoch_record import EpochRecord
 from effectively_once.ledger.held import commit
 from effectively_once.ledger.objects import run
 from effectively_once.operate.abandon.abandonment import count_shards, kinds, make_record
-from tests.thinned import thinned
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import EPOCHS, assert_exact, assert_goes_on, begun, broken, kill, mend, records
 from tests.unit.library.one_epoch import Place, table
@@ -177,8 +176,9 @@ def test_what_is_divided_comes_to_the_same_as_what_is_not(seed: int, bytes_max: 
 PLACES = [("accepted", 0), ("orders", 0), ("dead_letter", 0), ("orders", 1), ("dead_letter", 1), ("per_user", 0)]
 
 
-@pytest.mark.parametrize("after", thinned(PLACES, 2))
+@pytest.mark.parametrize("after", PLACES)
 @pytest.mark.parametrize("part", [0, 1, pytest.param(2, marks=DEEP)])
+@pytest.mark.thinned(2)
 def test_whichever_part_its_driver_died_in_whoever_comes_next_divides_alike(after: tuple[str, int], part: int) -> None:
     """A shard that had published is found published, one that had not stops where it would have."""
     world = divided(epochs=2)
@@ -248,6 +248,7 @@ def test_another_version_takes_the_rest_of_what_its_shards_know() -> None:
 
 
 @pytest.mark.parametrize("by", ["operator", "driver"])
+@pytest.mark.thinned(2)
 def test_a_rest_that_fails_in_every_repeat_is_abandoned_and_a_mended_version_takes_it(by: str) -> None:
     """Whoever publishes the abandoned epoch over nothing records that its rest is still due."""
     world = divided()

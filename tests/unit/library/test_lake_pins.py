@@ -125,6 +125,7 @@ def test_a_backup_pins_the_epoch_of_its_head_and_a_restore_finds_it(lake: Lake, 
     assert tags(lake) == set()
 
 
+@pytest.mark.deep
 def test_a_backup_that_goes_on_with_a_newer_head_pins_that_one_alone(
     lake: Lake, pins: LakePins, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_whatever_is_accepted_is_in_each_window_that_holds_its_time_and_in_no_ot
         assert once(shown(world, f"{sink}_totals")) == once(totals(due(world, sink))), sink
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(10))
 @given(st.lists(TIMES, min_size=1, max_size=12), st.randoms(use_true_random=False), st.data())
 def test_results_depend_neither_on_the_order_of_rows_nor_on_epochs_nor_on_shards(

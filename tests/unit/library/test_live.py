@@ -111,6 +111,7 @@ class Shard:
 EPOCHS = st.lists(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 60)), max_size=4), min_size=1, max_size=14)
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(150))
 @given(EPOCHS, st.lists(st.booleans(), min_size=14, max_size=14), st.integers(3, 30))
 def test_state_folded_from_spans_is_that_folded_from_their_deltas(

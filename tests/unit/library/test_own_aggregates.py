@@ -114,6 +114,7 @@ FAILING: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changed", "says"), FAILING.values(), ids=[*FAILING])
+@pytest.mark.thinned(3)
 def test_an_error_of_its_functions_stops_nothing_and_is_told_in_a_dead_letter(
     changed: dict[str, Any], says: str
 ) -> None:

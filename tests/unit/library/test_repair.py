@@ -15,7 +15,6 @@ from effectively_once.ledger.declaration import Declaration
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.objects import run
 from effectively_once.sinks.publish import FencedError
-from tests.thinned import thinned
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import (
     AFTER,
@@ -34,9 +33,10 @@ from tests.unit.library.broken_epochs import (
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, ORDERS, WINDOWS, Killed, World
 
 
-@pytest.mark.parametrize("seed", thinned(range(3)))
-@pytest.mark.parametrize("after", thinned(AFTER, 2))
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("shards", [(0,), (0, 1)])
+@pytest.mark.thinned(6)
 def test_what_an_epoch_lacks_the_next_one_shows_and_both_come_to_an_untruncated_run(
     seed: int, after: tuple[str, int], shards: tuple[int, ...]
 ) -> None:
@@ -171,8 +171,9 @@ def test_an_interrupted_command_is_run_again_and_a_driver_that_starts_instead_is
 PLACES = [(name, shard) for name in ("accepted", "orders", "dead_letter", "per_user", "per_id") for shard in (0, 1)]
 
 
-@pytest.mark.parametrize("place", thinned(PLACES))
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", [HIT, HIT + 1])
+@pytest.mark.thinned(3)
 def test_a_driver_that_dies_anywhere_in_finishing_or_repairing_is_followed_by_another(
     place: tuple[str, int], number: int
 ) -> None:

@@ -14,7 +14,6 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger import chain, interventions
 from effectively_once.ledger.objects import run
 from effectively_once.pipeline.columns import DEAD_LETTER
-from tests.thinned import thinned
 from tests.unit.library.broken_epochs import (
     AFTER,
     EPOCHS,
@@ -33,7 +32,8 @@ from tests.unit.library.orders_world import ORDERS, World
 
 
 @pytest.mark.parametrize("length", [0, 60])
-@pytest.mark.parametrize("seed", thinned(range(4), 4))
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.thinned(4)
 def test_decisions_that_travel_inline_are_read_from_what_is_visible(seed: int, length: int) -> None:
     """There is no object of the decision then, only rows; or that of a repeat which was refused."""
     world = broken(seed, length=length, part=lambda shard, rows: rows.slice(2, 5) if shard == 0 else rows)
@@ -46,7 +46,8 @@ def test_decisions_that_travel_inline_are_read_from_what_is_visible(seed: int, l
     assert_goes_on(world)
 
 
-@pytest.mark.parametrize("seed", thinned(range(3)))
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.thinned(3)
 def test_windows_decided_on_some_partials_are_decided_again(seed: int) -> None:
     """The second step got too little: nothing visible depends on its decision."""
     world = begun(records(seed))
@@ -92,7 +93,8 @@ def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_
     assert set(asked.values()) <= {1, 2}
 
 
-@pytest.mark.parametrize("seed", thinned(range(3)))
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.thinned(3)
 def test_a_decision_that_nobody_saw_is_taken_again(seed: int) -> None:
     """No shard is finished as shown, and no epoch has to repair another."""
     world = broken(seed, after=None)
@@ -133,6 +135,7 @@ def done(after: tuple[str, int]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("after", AFTER)
+@pytest.mark.thinned(3)
 def test_what_a_table_refused_of_an_epoch_stays_refused_though_its_constraint_goes(after: tuple[str, int]) -> None:
     """Each id is accepted or a dead letter, never both; every sink of accepted rows shows the same."""
     world = World(records(1), SIZE, replace(ORDERS, rows=ORDERS.rows[:2]))

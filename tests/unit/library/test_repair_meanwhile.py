@@ -18,7 +18,6 @@ from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.epoch import shard_state
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from effectively_once.ledger.objects import Answer, Request
-from tests.thinned import thinned
 from tests.unit.library.broken_epochs import HIT, assert_exact, broken, kill, mend, truncating
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, Killed, World
 
@@ -63,7 +62,8 @@ def mend_store(world: World) -> None:
     vars(world.store).pop("answer", None)
 
 
-@pytest.mark.parametrize("number", thinned(range(14)))
+@pytest.mark.parametrize("number", range(14))
+@pytest.mark.thinned(3)
 def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing(number: int) -> None:
     """The epoch could be finished, and is: what the command does when it wakes is in nobody's way."""
     world = broken(4, after=None, pipeline=PRICED, part=lambda _, rows: rows)
@@ -76,8 +76,9 @@ def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing
     assert_exact(world)
 
 
-@pytest.mark.parametrize("number", thinned(range(14)))
+@pytest.mark.parametrize("number", range(14))
 @pytest.mark.parametrize("after", [None, ("orders", 1)])
+@pytest.mark.thinned(3)
 def test_a_command_that_is_killed_anywhere_is_run_again(number: int, after: tuple[str, int] | None) -> None:
     """Or has nothing left to do."""
     world = broken(4, after=after, shards=(0, 1), pipeline=PRICED)

@@ -22,7 +22,6 @@ from effectively_once.pipeline.settings import refuse_changed
 from effectively_once.sinks.publish import Mark
 from tests.harness.checkers.xxhash64 import shard_of
 from tests.settings import pipeline_settings
-from tests.thinned import thinned
 from tests.unit.ledger.samples import due_of
 from tests.unit.library.broken_epochs import EPOCHS, SIZE, assert_exact, die, mend, records
 from tests.unit.library.orders_world import COLUMNS, Killed, World
@@ -65,6 +64,7 @@ def numbers(world: World) -> list[int]:
 
 @CHANGES
 @LENGTHS
+@pytest.mark.thinned(4)
 def test_sinks_show_what_they_show_without_a_change(before: int, now: int, length: int) -> None:
     """Copies of what other shards accepted are duplicates, and windows close with what other shards counted."""
     for seed in range(3):
@@ -90,7 +90,8 @@ DIED = [None, ("accepted", 0), ("dead_letter", 1), ("orders", 1), ("per_user", 0
 
 
 @CHANGES
-@pytest.mark.parametrize("after", thinned(DIED, 2))
+@pytest.mark.parametrize("after", DIED)
+@pytest.mark.thinned(2)
 def test_what_is_declared_is_repeated_with_its_own_number(before: int, now: int, after: tuple[str, int] | None) -> None:
     """A driver of the former number died in an epoch; the next one finishes it, then goes on with the new number."""
     world = world_of(max(before, 2))
@@ -103,7 +104,8 @@ def test_what_is_declared_is_repeated_with_its_own_number(before: int, now: int,
 
 
 @CHANGES
-@pytest.mark.parametrize("after", thinned(DIED, 2))
+@pytest.mark.parametrize("after", DIED)
+@pytest.mark.thinned(2)
 def test_the_first_epoch_of_the_new_number_is_repeated_with_it(
     before: int, now: int, after: tuple[str, int] | None
 ) -> None:
@@ -170,6 +172,7 @@ def test_a_driver_of_the_former_number_that_slept_only_completes_what_is_declare
 
 
 @pytest.mark.parametrize("now", [1, 3])
+@pytest.mark.thinned(2)
 def test_the_rest_of_a_divided_epoch_is_taken_by_the_shards_that_left_it(now: int) -> None:
     world = world_of(2)
     world.bytes_max = 1_500

@@ -102,6 +102,7 @@ def _flipped(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [_flipped, lambda body: body[:-1], lambda _: b""])
 @pytest.mark.parametrize("kind", ["deltas/", "segments/", "global_counts/manifests/", "global_counts/data/"])
+@pytest.mark.thinned(4)
 def test_a_damaged_object_of_a_backup_is_found_before_anything_is_put(
     kind: str, damage: Callable[[bytes], bytes]
 ) -> None:

@@ -53,6 +53,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
         ((404, {"Content-Length": "9"}, b"not found"), "not in the words"),
     ],
 )
+@pytest.mark.thinned(3)
 def test_an_answer_that_may_be_cut_or_anothers_is_none(opened: Opened, answer: Answer, says: str) -> None:
     with pytest.raises(UnreachableError, match=says):
         opened(answer).answer(Get("k"))

@@ -51,6 +51,7 @@ def started(lack: Lack, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Prefl
 
 
 @pytest.mark.parametrize("lack", SAYS)
+@pytest.mark.thinned(3)
 def test_a_store_that_lacks_something_is_refused_by_its_name(lack: Lack, monkeypatch: pytest.MonkeyPatch) -> None:
     with started(lack, monkeypatch) as (preflight, fake):
         with pytest.raises(StoreError, match=f"the object store {SAYS[lack]}.*http://127.*/data/clicks/probe/") as why:

@@ -218,6 +218,7 @@ def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path])
 @pytest.mark.parametrize(
     "one", [Private("the home directory", "/home/somebody"), Private("a name", "box-7", word=True)]
 )
+@pytest.mark.thinned(3)
 def test_what_tells_of_the_machine_is_refused_and_shown(runs: list[Path], file: str, one: Private) -> None:
     path = runs[1] / file
     path.write_bytes(path.read_bytes().rstrip() + f'\n{{"t": 1, "event": "x at {one.value}"}}\n'.encode())

@@ -109,6 +109,7 @@ MORE_WRONG = [-1, 1.5, True, [], {}, [[1]], 1e300]
 
 
 @pytest.mark.parametrize("wrong", [*WRONG, *(pytest.param(one, marks=pytest.mark.deep) for one in MORE_WRONG)])
+@pytest.mark.thinned(3)
 def test_values_of_a_wrong_type_are_drawn_as_not_known(run: Path, wrong: object) -> None:
     results = orjson.loads((run / "results.json").read_bytes())
     for key in results:

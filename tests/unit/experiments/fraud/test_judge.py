@@ -108,6 +108,7 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
         (rows(DECISIONS, decide_late), f"decisions waited for the analyzer {VICTIM}"),
     ],
 )
+@pytest.mark.thinned(3)
 def test_what_refutes_it_is_told(run: Path, change: Change, reason: str) -> None:
     change(run)
     results = judge(run)
