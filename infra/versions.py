@@ -28,6 +28,7 @@ ANALYTICS_ACCELERATOR: Final = "1.3.1"
 
 # The Kafka broker (infra/toolchain/jars/kafka/pom.xml)
 KAFKA_BROKER: Final = "4.3.1"
+JMX_AGENT: Final = "1.0.1"  # metrics of it (infra/toolchain/jars/jmx/pom.xml); no later one is served everywhere
 SLF4J_SIMPLE: Final = "1.7.36"  # the binding must be of the slf4j-api line that the broker brings
 
 # The object store (infra/toolchain/wrappers/minio/go.mod). This commit holds the quorum fix of conditional puts.

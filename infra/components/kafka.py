@@ -12,7 +12,7 @@ from infra.components import kafka_security, network
 from infra.components.release import FORCE, data_server, drop_none, exposure, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
-from infra.values.network import Egress, KafkaPolicies, anywhere, broker
+from infra.values.network import METRICS_PORT, Egress, KafkaPolicies, anywhere, broker
 
 FORMED: Final = "kafka-formed"
 """ConfigMap that tells a controller that its quorum has been formed: an empty disk is a lost one from then on."""
@@ -45,8 +45,13 @@ def values(settings: Settings) -> KafkaValues | None:
         spread=settings.scheduling.spread,
         external=External(**exposure(settings, "kafka")),
         security=kafka_security.values(settings),
+        metrics_port=METRICS_PORT if settings.monitoring.enabled else 0,
         storage=storage(settings, kafka.storage_size),
-        network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
+        network_policies=KafkaPolicies(
+            **network.names(settings),
+            clients=network.clients(settings, kafka.clients),
+            watchers=network.watchers(settings),
+        ),
         **drop_none(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
         ),

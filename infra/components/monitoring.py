@@ -6,11 +6,11 @@ from typing import Any
 
 import pulumi
 
-from infra.components import clients, network, object_store
+from infra.components import clients, kafka, network, object_store
 from infra.components.release import drop_none, release, resources, server, storage
 from infra.settings import Settings
 from infra.values.monitoring import Alertmanager, MonitoringValues
-from infra.values.network import Pods, WatchPolicies, driver_metrics, operator_metrics
+from infra.values.network import Pods, WatchPolicies, driver_metrics, kafka_metrics, operator_metrics
 from infra.values.network import object_store as store_metrics
 
 
@@ -21,11 +21,13 @@ def values(settings: Settings) -> MonitoringValues | None:
         return None
     operator = None if settings.spark_operator.installed else settings.operator_namespace
     ours = settings.object_store.external is None
+    brokers = kafka.values(settings)
     policies: dict[str, Any] = {
         "clients": tuple(Pods(namespace=name) for name in wanted.clients),
         "api_server": network.api_server(settings),
         "drivers": driver_metrics(settings.pipelines_namespace),
         "operator": None if operator is None else operator_metrics(operator),
+        "kafka": () if brokers is None else kafka_metrics(settings.namespace, *brokers.components),
         "object_store": store_metrics(settings.namespace) if ours else None,
         "receivers": tuple(map(network.outside, wanted.receivers)),
     }
@@ -34,6 +36,7 @@ def values(settings: Settings) -> MonitoringValues | None:
         **server(settings, settings.images.monitoring or "none"),
         pipelines=settings.pipelines_namespace,
         operator=operator,
+        kafka=() if brokers is None else brokers.metrics,
         object_store=object_store.outputs(settings).endpoint.partition("//")[2] if ours else None,
         object_store_certificates=clients.object_store(settings).certificates if ours else None,
         server=not wanted.operator_objects,

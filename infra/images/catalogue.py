@@ -74,14 +74,19 @@ def images(cache: Cache, console: Console, toolchain: Toolchain, arch: str) -> l
 
     with console.step("packages and jars of the images"):
         python = packages.install(cache, arch)
-        s3a = resolve_jars(cache, "s3a")
+        s3a, agent = resolve_jars(cache, "s3a"), resolve_jars(cache, "jmx")
     classes = hashlib.sha256(toolchain.jvm_jar.read_bytes()).hexdigest()
     return [
         base(arch),
         Image("minio", "base", build(go_tools.MINIO, "minio"), {"key": go_tools.key(go_tools.MINIO, arch)}),
         Image("postgres", "base"),
         Image("java", "base"),
-        Image("kafka", "java", {"libs": toolchain.kafka_classpath}, {"jars": toolchain.kafka_classpath.name}),
+        Image(
+            "kafka",
+            "java",
+            {"libs": toolchain.kafka_classpath, "agent": agent},
+            {"jars": toolchain.kafka_classpath.name, "agent": agent.name},
+        ),
         Image("deps", "java", {"packages": python / "packages"}, {"packages": python.name}),
         Image(
             "spark-base",

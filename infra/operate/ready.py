@@ -15,7 +15,7 @@ from infra.cluster.api import ApiError, ClusterError, Reader
 from infra.operate.facts import APPLICATIONS
 from infra.operate.objects import PIPELINE, ROLE, Application, Pod
 from infra.operate.reasons import last_error_line, last_named_error, why_not
-from infra.values.streaming_pipeline import METRICS_PORT
+from infra.values.network import METRICS_PORT
 
 PUBLISHED: Final = "effectively_once_published_timestamp_seconds"
 READS: Final = "effectively_once_input_retention_seconds"

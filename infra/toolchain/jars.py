@@ -14,7 +14,7 @@ from infra.versions import MAVEN_DEPENDENCY_PLUGIN
 POMS = Path(__file__).parent / "jars"
 GOAL = f"org.apache.maven.plugins:maven-dependency-plugin:{MAVEN_DEPENDENCY_PLUGIN}:copy-dependencies"
 
-ClassPathName = Literal["kafka", "s3a", "spark"]
+ClassPathName = Literal["jmx", "kafka", "s3a", "spark"]
 
 
 def resolve_jars(cache: Cache, name: ClassPathName) -> Path:

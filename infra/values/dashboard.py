@@ -127,6 +127,29 @@ PANELS: Final = (
         ),
     ),
     Panel(
+        "Kafka: partitions that lack copies, a leader, or the end of a transaction",
+        "none",
+        tuple(
+            Query(f'max(kafka_{name}{{job="kafka"}})', legend)
+            for name, legend in (
+                ("under_replicated_partitions", "lack a copy"),
+                ("under_min_isr_partitions", "are not written"),
+                ("offline_partitions", "without a leader"),
+                ("late_transaction_partitions", "with a late transaction"),
+            )
+        ),
+    ),
+    Panel(
+        "Kafka: bytes on disk, by node",
+        "bytes",
+        (Query('sum by (instance) (kafka_log_bytes{job="kafka"})', "{{instance}}"),),
+    ),
+    Panel(
+        "Kafka: time of requests (99th percentile)",
+        "s",
+        (Query('max by (request) (kafka_request_seconds{job="kafka"})', "{{request}}"),),
+    ),
+    Panel(
         "Object store: drives that are away, share that is free",
         "none",
         (

@@ -76,6 +76,7 @@ class KafkaValues(DataValues):
         offsets_partitions: partitions of the offsets topic.
         cluster_domain: the cluster's DNS domain.
         external: access from outside the cluster.
+        metrics_port: every node serves Prometheus metrics there, without TLS; 0: nowhere.
         resources: of a broker.
         controller_resources: of a controller that stands apart.
         storage: of a broker and of a controller.
@@ -96,6 +97,7 @@ class KafkaValues(DataValues):
     offsets_partitions: Annotated[int, Field(ge=1, le=50)] = 1
     cluster_domain: str = "cluster.local"
     external: External = External()
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 0
     resources: Resources = Resources(cpu_request="150m", memory_request="640Mi", memory_limit="1Gi")
     controller_resources: Resources = Resources(cpu_request="100m", memory_request="384Mi", memory_limit="640Mi")
     storage: Storage = Storage(size="8Gi")
@@ -108,6 +110,18 @@ class KafkaValues(DataValues):
         if self.external.by == "NodePort" and self.external.node_port + self.nodes - 1 > 32767:
             raise ValueError(f"external.nodePort {self.external.node_port} leaves no NodePort for {self.nodes} nodes")
         return self
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Kinds of pods, by their label."""
+        return ("broker", "controller") if self.controllers else ("broker",)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Where nodes serve metrics, in the same namespace."""
+        sets = {"kafka": self.nodes, "kafka-controller": self.controllers}
+        names = [f"{name}-{node}.{name}-nodes" for name, count in sets.items() for node in range(count)]
+        return tuple(f"{name}:{self.metrics_port}" for name in names) if self.metrics_port else ()
 
     @property
     def replication(self) -> int:

@@ -9,6 +9,9 @@ from pydantic import Field
 from infra.values.common import KubernetesName, Part, Resources, ServerValues, Storage
 from infra.values.network import WatchPolicies
 
+Address = Annotated[str, Field(pattern=r"^[a-z0-9.-]+:\d+$")]
+"""host:port"""
+
 
 class Alertmanager(Part):
     """Who sends alerts.
@@ -27,6 +30,7 @@ class MonitoringValues(ServerValues):
     Attributes:
         pipelines: namespace of the drivers.
         operator: namespace of the Spark operator, whose chart serves metrics; None: it is not asked.
+        kafka: host:port of every node of a Kafka that serves metrics; none: it is not asked.
         object_store: host:port of a MinIO that serves metrics; None: none is asked.
         object_store_certificates: Secret of the release's namespace with `ca.crt`, where it speaks TLS.
         server: Prometheus and Alertmanager are there.
@@ -40,7 +44,8 @@ class MonitoringValues(ServerValues):
 
     pipelines: KubernetesName
     operator: KubernetesName | None = None
-    object_store: Annotated[str, Field(pattern=r"^[a-z0-9.-]+:\d+$")] | None = None
+    kafka: tuple[Address, ...] = ()
+    object_store: Address | None = None
     object_store_certificates: KubernetesName | None = None
     server: bool = True
     monitors: bool = False

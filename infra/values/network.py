@@ -21,6 +21,8 @@ METADATA: Final = (
 """Where clouds tell whoever asks the credentials of the node."""
 NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 """Of a cache of names on every node, where a cluster has one: its pods have the node's network, and no labels."""
+METRICS_PORT: Final = 9404
+"""Of drivers, brokers and controllers."""
 OUR_LABEL: Final = {"app.kubernetes.io/part-of": "effectively-once"}
 
 
@@ -105,12 +107,17 @@ def _ours(port: int, namespace: str | None, **labels: str) -> Egress:
 def driver_metrics(namespace: str | None = None) -> Egress:
     """Return the port at which drivers tell what they do."""
     labels = {**OUR_LABEL, "app.kubernetes.io/name": "streaming-pipeline", "spark-role": "driver"}
-    return Egress(pods=Pods(namespace=namespace, labels=labels), ports=(9404,))
+    return Egress(pods=Pods(namespace=namespace, labels=labels), ports=(METRICS_PORT,))
 
 
 def operator_metrics(namespace: str | None = None) -> Egress:
     """Return that of our Spark operator."""
     return _ours(8080, namespace, name="spark-operator")
+
+
+def kafka_metrics(namespace: str | None = None, *components: str) -> tuple[Egress, ...]:
+    """Return that of our brokers, and of the controllers where they stand apart."""
+    return tuple(_ours(METRICS_PORT, namespace, name="kafka", component=one) for one in components or ("broker",))
 
 
 API_SERVER: Final = Egress(addresses=ANYWHERE, ports=(443, 6443))
@@ -146,7 +153,17 @@ class NamePolicies(NetworkPolicies):
     dns: tuple[Cidr, ...] = (NODE_LOCAL_DNS,)
 
 
-class KafkaPolicies(ServerPolicies, NamePolicies):
+class WatchedPolicies(NamePolicies):
+    """Of what serves metrics at a port of their own.
+
+    Attributes:
+        watchers: who may ask for its metrics, where it serves any.
+    """
+
+    watchers: tuple[Pods, ...] = ()
+
+
+class KafkaPolicies(ServerPolicies, WatchedPolicies):
     """Of brokers and controllers, which find each other by name."""
 
 
@@ -154,16 +171,14 @@ class StorePolicies(ServerPolicies, NamePolicies):
     """Of the object store, or of PostgreSQL; who gives rights finds it by name."""
 
 
-class OperatorPolicies(NamePolicies):
+class OperatorPolicies(WatchedPolicies):
     """Of the Spark operator.
 
     Attributes:
         api_server: where that of Kubernetes is.
-        watchers: who may ask for its metrics, where it serves any.
     """
 
     api_server: Egress = API_SERVER
-    watchers: tuple[Pods, ...] = ()
 
 
 class WatchPolicies(NamePolicies):
@@ -174,6 +189,7 @@ class WatchPolicies(NamePolicies):
         api_server: where that of Kubernetes is, which tells Prometheus of pods.
         drivers: whose metrics are asked for; the default is what any release of ours has.
         operator: likewise; None: it is not asked.
+        kafka: likewise; none: it is not asked.
         object_store: likewise.
         receivers: where Alertmanager sends alerts.
     """
@@ -182,6 +198,7 @@ class WatchPolicies(NamePolicies):
     api_server: Egress = API_SERVER
     drivers: Egress = driver_metrics()
     operator: Egress | None = None
+    kafka: tuple[Egress, ...] = ()
     object_store: Egress | None = None
     receivers: tuple[Egress, ...] = ()
 

@@ -10,15 +10,13 @@ from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
 from infra.values.clients import DatabaseClient, KafkaClient, S3Client
 from infra.values.common import KubernetesName, ObjectName, Part, Port, Quantity, Resources, Schedule, Values
-from infra.values.network import PipelinePolicies
+from infra.values.network import METRICS_PORT, PipelinePolicies
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
-METRICS_PORT = 9404
-"""Of a driver that nobody tells another one."""
 FIXED_PORTS = ("spark.driver.port", "spark.driver.blockManager.port", "spark.blockManager.port", "spark.ui.port")
 """Of Spark's own settings; any other way a port would be another one each time."""
 OURS = (

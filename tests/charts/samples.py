@@ -14,7 +14,7 @@ from infra.values.minio import External as MinioExternal
 from infra.values.minio import Folder, MinioValues
 from infra.values.minio import Security as MinioSecurity
 from infra.values.monitoring import Alertmanager, MonitoringValues
-from infra.values.network import Pods, WatchPolicies, operator_metrics
+from infra.values.network import METRICS_PORT, KafkaPolicies, Pods, WatchPolicies, kafka_metrics, operator_metrics
 from infra.values.network import object_store as store_metrics
 from infra.values.postgres import PostgresValues
 from infra.values.postgres import Security as PostgresSecurity
@@ -84,7 +84,16 @@ EACH: dict[str, tuple[str, Values]] = {
         "kafka",
         KafkaValues(**COMMON, nodes=3, storage=Storage(size="20Gi", storage_class="ssd", retain=True)),
     ),
-    "kafka-3+3": ("kafka", KafkaValues(**COMMON, nodes=3, controllers=3)),
+    "kafka-3+3": (
+        "kafka",
+        KafkaValues(
+            **COMMON,
+            nodes=3,
+            controllers=3,
+            metrics_port=METRICS_PORT,
+            network_policies=KafkaPolicies(watchers=(Pods(namespace="watch"),)),
+        ),
+    ),
     "kafka-secured": ("kafka", KafkaValues(**COMMON, security=KAFKA_SECURITY)),
     "minio": (
         "minio",
@@ -124,13 +133,17 @@ EACH: dict[str, tuple[str, Values]] = {
             **COMMON,
             pipelines="pipelines",
             operator="more",
+            kafka=("kafka-0.kafka-nodes:9404",),
             object_store="minio.platform.svc:9000",
             object_store_certificates="object-store-certificates",
             monitors=True,
             runbooks="https://docs.example/",
             alertmanager=Alertmanager(config_secret="alerts"),
             network_policies=WatchPolicies(
-                clients=(Pods(namespace="grafana"),), operator=operator_metrics(), object_store=store_metrics()
+                clients=(Pods(namespace="grafana"),),
+                operator=operator_metrics(),
+                kafka=kafka_metrics(),
+                object_store=store_metrics(),
             ),
         ),
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.components import monitoring, object_store, spark_operator
+from infra.components import kafka, monitoring, object_store, spark_operator
 from infra.settings import SettingsError
 from tests.charts import samples
 from tests.charts.render import Rendered, environment, render
@@ -35,7 +35,11 @@ def test_prometheus_takes_its_configuration_with_the_rules(name: str, tmp_path: 
     path = written(tmp_path, rendered(name))
     answer = run("promtool", "check", "config", path, folder=tmp_path)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    number = len(read_rules()) if name == "monitoring-all" else len(_alerts(RULES[1].read_text()))
+    number = (
+        len(read_rules())
+        if name == "monitoring-all"
+        else len(_alerts(next(one for one in RULES if one.stem == "pipelines").read_text()))
+    )
     assert answer.stdout.count("rules found") == len([*tmp_path.glob("rules-*.yaml")])
     assert sum(len(_alerts(one.read_text())) for one in tmp_path.glob("rules-*.yaml")) == number
 
@@ -66,7 +70,7 @@ def test_only_rules_of_jobs_that_are_scraped_are_there_and_link_to_the_documenta
     every = rendered()
     data = every.one("ConfigMap", "prometheus")["data"]
     jobs = {job["job_name"] for job in yaml.safe_load(data["prometheus.yaml"])["scrape_configs"]}
-    assert jobs == {"drivers", "minio", "spark-operator"}
+    assert jobs == {"drivers", "kafka", "minio", "spark-operator"}
     links = [rule["annotations"]["runbook_url"] for name in data if "rules" in name for rule in _alerts(data[name])]
     assert len(links) == len(read_rules())
     assert all(link.startswith("https://docs.example/docs/how-to/alerts.md#") for link in links)
@@ -122,6 +126,13 @@ def test_servers_tell_what_they_do_only_where_something_watches() -> None:
         store, operator = object_store.values(wanted), spark_operator.values(wanted)
         assert store is not None
         assert operator is not None
+        brokers = kafka.values(wanted)
+        assert brokers is not None
+        objects = render("kafka", brokers.to_helm())
+        pod = dict(objects.pods())["StatefulSet/kafka"]
+        assert (environment(pod).get("KAFKA_METRICS_PORT") == "9404") is enabled
+        assert ("metrics.yaml" in objects.one("ConfigMap", "kafka")["data"]) is enabled
+        assert (brokers.metrics == ("kafka-0.kafka-nodes:9404",)) is enabled
         pod = dict(render("minio", store.to_helm()).pods())["StatefulSet/minio"]
         assert ("MINIO_PROMETHEUS_AUTH_TYPE" in environment(pod)) is enabled
         (container,) = dict(render("spark-operator", operator.to_helm()).pods())["Deployment/spark-operator"][
@@ -145,12 +156,14 @@ def test_what_is_not_ours_is_not_asked() -> None:
         monitoring={"enabled": True},
         object_store={"external": store},
         spark_operator={"installed": True},
+        kafka={"external": "broker.example:9093"},
         **IMAGE,
     )
     values = monitoring.values(wanted)
     assert values is not None
-    assert (values.object_store, values.operator) == (None, None)
-    assert (values.network_policies.object_store, values.network_policies.operator) == (None, None)
+    assert (values.object_store, values.operator, values.kafka) == (None, None, ())
+    policies = values.network_policies
+    assert (policies.object_store, policies.operator, policies.kafka) == (None, None, ())
 
 
 def _alerts(text: str) -> list[dict[str, dict[str, str]]]:

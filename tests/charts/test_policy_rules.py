@@ -13,6 +13,11 @@ from tests.charts.policies import Object, UnknownError, selects
 from tests.charts.policy_mutants import mutants
 
 SAME = {
+    "kafka without ingress.1.from.0.namespaceSelector",
+    "kafka without ingress.2.from.0.namespaceSelector",
+    "kafka-controller without ingress.1.from.0.namespaceSelector",
+    "prometheus without egress.5.to.0.namespaceSelector",
+    "prometheus without egress.6.to.0.namespaceSelector",
     "history-server without egress.1.to.0.namespaceSelector",
     "minio without ingress.0.from.1.namespaceSelector",
     "minio without ingress.0.from.3.namespaceSelector",

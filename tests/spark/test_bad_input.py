@@ -202,10 +202,7 @@ def test_a_refused_start_of_a_new_pipeline_leaves_nothing_behind(idle: Pipeline)
 
 CHANGED = [
     ("window_ms", 30_000),
-    *(
-        pytest.param(*one, marks=pytest.mark.slow)
-        for one in (("lateness_ms", 1), ("shards", 1), ("topic", "events.idle"))
-    ),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (("lateness_ms", 1), ("topic", "events.idle"))),
 ]
 
 

@@ -141,6 +141,13 @@ listener.name.{{ . }}.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.sec
 {{- end }}
 {{- end }}
 
+{{- /* What of the beans is a metric. */}}
+{{- define "metrics" -}}
+{{- if .Values.metricsPort }}
+metrics.yaml: {{ .Files.Get "files/metrics.yaml" | toJson }}
+{{- end }}
+{{- end }}
+
 {{- /* The pod of a node: (dict "root" $ "set" "kafka" "offset" 0 "resources" ... "heapMib" ...). */}}
 {{- define "node-pod" -}}
 {{- $root := .root -}}
@@ -177,6 +184,10 @@ containers:
         value: {{ .offset | quote }}
       - name: KAFKA_JVM_OPTIONS
         value: -Xms{{ .heapMib }}m -Xmx{{ .heapMib }}m {{ $root.Values.jvmOptions }}
+      {{- with $root.Values.metricsPort }}
+      - name: KAFKA_METRICS_PORT
+        value: {{ . | quote }}
+      {{- end }}
       {{- if and .quorum (gt (int (include "controllers" $root | fromJson).count) 1) }}
       - name: KAFKA_INITIAL_CONTROLLERS
         value: {{ include "initial-controllers" $root }}

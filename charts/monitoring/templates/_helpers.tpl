@@ -66,6 +66,7 @@ capabilities:
 {{- /* Rules of the jobs that are scraped, by file. Whoever has no such job would be told for ever that it is away. */}}
 {{- define "rule-files" -}}
 {{- $files := list "pipelines" }}
+{{- if .Values.kafka }}{{ $files = append $files "kafka" }}{{ end }}
 {{- if .Values.objectStore }}{{ $files = append $files "object-store" }}{{ end }}
 {{- if .Values.operator }}{{ $files = append $files "spark-operator" }}{{ end }}
 {{- $files | toJson }}
@@ -135,6 +136,12 @@ scrape_configs:
         action: labelmap
       - regex: effectively_once[_/]pipeline
         action: labeldrop
+  {{- end }}
+  {{- with .Values.kafka }}
+  # By their names, as there is one for each node whether it lives or not.
+  - job_name: kafka
+    static_configs:
+      - targets: {{ . | toJson }}
   {{- end }}
   {{- with .Values.objectStore }}
   - job_name: minio

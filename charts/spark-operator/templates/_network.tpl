@@ -68,6 +68,18 @@ spec:
 {{- end }}
 {{- end }}
 
+{{- /* A rule for who asks for metrics: (dict "root" $ "port" 8080); none where none are served, or nobody asks. */}}
+{{- define "from-watchers" -}}
+{{- $watchers := .root.Values.networkPolicies.watchers }}
+{{- if and .port $watchers }}
+{{- $from := "" }}
+{{- range $watchers }}
+{{- $from = print $from "\n" (include "pods-of" .) }}
+{{- end }}
+{{ include "from" (dict "ports" (list .port) "from" $from) }}
+{{- end }}
+{{- end }}
+
 {{- /* A rule for connections that go out: ports of pods, of addresses, or of both. */}}
 {{- define "to" -}}
 - ports: {{- include "tcp-ports" .ports | nindent 4 }}

@@ -116,7 +116,7 @@ FAULTS = (
     Fault(
         "broker-silent",
         "the pipeline is paused, and the brokers are scaled to zero",
-        ("BrokerSilent",),
+        ("BrokerSilent", "KafkaAway"),
         "their pods are gone",
         causes.silence_broker,
         may=OF_AN_END | {"LagGrowing"},
@@ -124,7 +124,7 @@ FAULTS = (
     Fault(
         "broker-degraded",
         "one broker less",
-        ("BrokerDegraded",),
+        ("BrokerDegraded", "KafkaNodeAway", "KafkaUnderReplicated"),
         "its pod is gone",
         causes.take_one_broker,
         needs=_more_brokers,

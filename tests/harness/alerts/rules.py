@@ -12,11 +12,11 @@ import yaml
 from infra.values.generate import CHARTS
 
 RULES = tuple(sorted((CHARTS / "monitoring" / "files" / "rules").glob("*.yaml")))
-JOBS = {"object-store": "minio", "spark-operator": "spark-operator"}
+JOBS = {"kafka": "kafka", "object-store": "minio", "spark-operator": "spark-operator"}
 """Rule file -> the job of its targets."""
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _BY = re.compile(r"\bby \(([^)]*)\)")
-_SERIES = re.compile(r"\b(?:effectively_once|minio|spark_application)_\w+|\bup\{[^}]*\}")
+_SERIES = re.compile(r"\b(?:effectively_once|kafka|minio|spark_application)_\w+|\bup\{[^}]*\}")
 
 
 @dataclass(frozen=True)

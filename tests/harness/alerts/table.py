@@ -13,5 +13,8 @@ NOT_RAISED = {
         "driver asks once an hour"
     ),
     "ObjectStoreFull": "the volume is a folder of the machine's disk: nine tenths of that would have to be written",
+    "KafkaRefusesWrites": "needs two of three brokers away, and controllers that are none of them",
+    "KafkaWithoutController": "needs controllers that live and cannot hear each other",
+    "KafkaTransactionHangs": "a broker tells it once a transaction is open for twenty minutes",
 }
 """Alert -> why."""

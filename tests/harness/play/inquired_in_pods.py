@@ -9,6 +9,7 @@ from pathlib import Path
 import effectively_once
 from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.access import CHECKOUT
+from infra.values.network import METRICS_PORT
 from tests.harness.adapters.driver_metrics import read_metric_at
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tunnel import Far, Tunnel
@@ -17,8 +18,6 @@ from tests.harness.play.inquired import make_command, make_inquiry
 from tests.harness.run_directory import RunDirectory
 from tests.harness.stack.cluster import ClusterStack
 
-METRICS_PORT = 9404
-"""Of the chart, where a pipeline's values name no other."""
 ASKED_SETTINGS = "asked-settings.json"
 FILES = "asked-files"
 """Folder of the files that the pods have beside the wheel, as the job may be one of them."""

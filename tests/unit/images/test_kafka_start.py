@@ -76,6 +76,17 @@ def test_an_empty_folder_is_formatted_and_then_the_broker_runs(kafka: Path) -> N
     ]
 
 
+def test_where_metrics_are_wanted_the_broker_has_the_agent_and_the_tool_that_formats_has_not(kafka: Path) -> None:
+    """Both would listen at the port otherwise."""
+    _start(kafka, KAFKA_METRICS_PORT="9404")
+    formats, runs = _calls(kafka)
+    assert "-javaagent" not in formats
+    assert runs == (
+        "-javaagent:/opt/kafka/agent/jmx_prometheus_javaagent-*.jar=9404:/etc/kafka/metrics.yaml "
+        f"-cp /opt/kafka/libs/* kafka.Kafka {kafka / 'config'}"
+    )
+
+
 MEMBERS = "0@a:1:x,1@b:1:y,2@c:1:z"
 AUTO_JOIN = "controller.quorum.auto.join.enable=true"
 

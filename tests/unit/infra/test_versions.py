@@ -28,6 +28,7 @@ def _literal_versions(pom: Path) -> list[str | None]:
 
 
 OF_POMS = {
+    "jmx": {"jmx-agent.version": versions.JMX_AGENT},
     "kafka": {"kafka.version": versions.KAFKA_BROKER, "slf4j.version": versions.SLF4J_SIMPLE},
     "spark": {
         "spark.version": versions.KAFKA_CONNECTOR,
@@ -87,7 +88,14 @@ def test_no_version_is_written_down_that_nothing_uses() -> None:
     places = [path for top in ("infra", "tests") for path in (CHECKOUT / top).rglob("*.py")]
     text = "\n".join(path.read_text() for path in places if path.name not in {"versions.py", "test_versions.py"})
     own = (CHECKOUT / "infra" / "versions.py").read_text().partition("def of_run")[2]
-    of_poms = {"KAFKA_TOKEN_PROVIDER", "COMMONS_POOL2", "HADOOP_AWS", "ANALYTICS_ACCELERATOR", "SLF4J_SIMPLE"}
+    of_poms = {
+        "KAFKA_TOKEN_PROVIDER",
+        "COMMONS_POOL2",
+        "HADOOP_AWS",
+        "ANALYTICS_ACCELERATOR",
+        "SLF4J_SIMPLE",
+        "JMX_AGENT",
+    }
     unused = [name for name in names if not re.search(rf"\b{name}\b", text + own)]
     assert set(unused) <= of_poms | {"GO_WHEEL"}
 

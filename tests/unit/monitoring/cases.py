@@ -11,11 +11,13 @@ from tests.unit.monitoring.worlds import (
     DAY_S,
     DRIVER_SERIES,
     GENERATION,
+    KAFKA_UP,
     OPERATOR_UP,
     PAUSED,
     PIPELINE,
     PUBLISHED_AT,
     RUNNING,
+    SECOND_KAFKA_UP,
     SEEN_AT,
     STORE_UP,
     SUBMITTED,
@@ -25,6 +27,7 @@ from tests.unit.monitoring.worlds import (
     always,
     driver,
     instead,
+    kafka,
     rows,
     store,
     without,
@@ -32,6 +35,7 @@ from tests.unit.monitoring.worlds import (
 
 NAMED = {"pipeline": PIPELINE}
 APPLIED = {"application": APPLICATION}
+KAFKA = {"job": "kafka"}
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,15 @@ CASES = [
         )(begin, end),
         labels={**NAMED, "server": "kafka:9092"},
     ),
+    Case("KafkaAway", instead(dict.fromkeys((KAFKA_UP, SECOND_KAFKA_UP), always(0))), labels=KAFKA),
+    Case("KafkaAway", without(KAFKA_UP, SECOND_KAFKA_UP), labels=KAFKA),
+    Case("KafkaNodeAway", instead({KAFKA_UP: always(0)}), labels=KAFKA),
+    Case("KafkaRefusesWrites", instead({kafka("kafka_offline_partitions"): always(2)}), labels=KAFKA),
+    Case("KafkaRefusesWrites", instead({kafka("kafka_under_min_isr_partitions"): always(2)}), labels=KAFKA),
+    Case("KafkaUnderReplicated", instead({kafka("kafka_under_replicated_partitions"): always(3)}), labels=KAFKA),
+    Case("KafkaWithoutController", instead({kafka("kafka_active_controllers"): always(0)}), labels=KAFKA),
+    Case("KafkaWithoutController", instead({kafka("kafka_active_controllers", 1): always(1)}), labels=KAFKA),
+    Case("KafkaTransactionHangs", instead({kafka("kafka_late_transaction_partitions"): always(1)}), labels=KAFKA),
     Case("ObjectStoreAway", instead({STORE_UP: always(0)}), labels={"job": "minio"}),
     Case("ObjectStoreAway", without(STORE_UP), labels={"job": "minio"}),
     Case(
@@ -194,7 +207,11 @@ QUIET: dict[str, Callable[[float, float], World]] = {
     "a platform that begins": lambda *_: {
         name: lambda t, line=line: None if t < 300 else line(t)
         for name, line in worlds.WELL.items()
-        if name not in (STORE_UP, OPERATOR_UP)
+        if name not in (STORE_UP, OPERATOR_UP, KAFKA_UP, SECOND_KAFKA_UP)
+    },
+    "brokers that are started anew, one by one": lambda begin, _: {
+        **instead({KAFKA_UP: always(0), kafka("kafka_under_replicated_partitions"): always(9)})(begin, begin + 120),
+        **instead({SECOND_KAFKA_UP: always(0)})(begin + 120, begin + 240),
     },
     "a minute without the operator": lambda begin, _: without(OPERATOR_UP, RUNNING, SUBMITTED)(begin, begin + 60),
     "a source that lags and does not fall behind further": lambda *_: {UNREAD_S: always(400)},

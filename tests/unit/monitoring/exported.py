@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import yaml
+
 from effectively_once.driver.metrics import LOOKUPS, PREFIX, WARNINGS, Metrics
+from infra.values.generate import CHARTS
 from tests.unit.ledger.samples import declaration, record_of
 
 OF_STORE = frozenset(
@@ -35,7 +38,12 @@ OF_OPERATOR = frozenset(
     }
 )
 """As operator 2.5.2 has them (pkg/common/metrics.go)."""
-_NAME = re.compile(rf"\b(?:{PREFIX}|minio_|spark_application_)[a-z0-9_]+\b")
+OF_KAFKA = frozenset(
+    rule["name"] for rule in yaml.safe_load((CHARTS / "kafka" / "files" / "metrics.yaml").read_text())["rules"]
+)
+"""As the agent names beans; `tests/stack/test_kafka_metrics.py` asks a broker for all of them."""
+OF_SERVERS = OF_STORE | OF_OPERATOR | OF_KAFKA
+_NAME = re.compile(rf"\b(?:{PREFIX}|kafka_|minio_|spark_application_)[a-z0-9_]+\b")
 
 
 @dataclass(frozen=True)

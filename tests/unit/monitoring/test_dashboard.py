@@ -50,7 +50,7 @@ def test_the_deployment_that_is_well_exports_what_a_driver_and_servers_do() -> N
         if metric.startswith(PREFIX):
             assert {*real[metric].labels} == labels - _TARGET - {"le"}, name
         else:
-            assert metric == "up" or metric in exported.OF_STORE | exported.OF_OPERATOR, name
+            assert metric == "up" or metric in exported.OF_SERVERS, name
     told = {name.partition("{")[0] for name in WELL}
     used = exported.find_names(" ".join([*queries(), *(rule["expr"] for rule in RULES.values())]))
     assert used <= told

@@ -60,9 +60,10 @@ def test_a_metric_that_is_missing_gone_or_otherwise_is_seen() -> None:
 
 
 def test_what_the_page_says_of_servers_is_what_the_rules_use() -> None:
-    servers = PAGE.read_text().partition("## Of the servers")[2]
+    servers, _, of_kafka = PAGE.read_text().partition("## Of the servers")[2].partition("### Of Kafka")
     used = exported.find_names("".join(rule["expr"] for rule in read_rules().values()))
-    assert exported.find_names(servers) == used & (exported.OF_STORE | exported.OF_OPERATOR)
+    assert exported.find_names(servers) == used & exported.OF_SERVERS
+    assert exported.find_names(of_kafka) == exported.OF_KAFKA
 
 
 def test_every_metric_explains_itself() -> None:

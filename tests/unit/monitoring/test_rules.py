@@ -78,7 +78,13 @@ def test_prometheus_takes_the_file(path: Path, tmp_path: Path) -> None:
 
 def find_strangers(text: str) -> set[str]:
     """Return metrics that a text names and that nobody exports."""
-    return exported.find_names(text) - exported.of_drivers().keys() - exported.OF_STORE - exported.OF_OPERATOR
+    return (
+        exported.find_names(text)
+        - exported.of_drivers().keys()
+        - exported.OF_STORE
+        - exported.OF_OPERATOR
+        - exported.OF_KAFKA
+    )
 
 
 def test_rules_and_pages_name_metrics_that_are_exported() -> None:

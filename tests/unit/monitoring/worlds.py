@@ -38,6 +38,11 @@ def store(name: str, **labels: str) -> str:
     return series(name, job="minio", instance="minio:9000", server="minio-0", **labels)
 
 
+def kafka(name: str, node: int = 0, **labels: str) -> str:
+    """Name a series of a node of Kafka."""
+    return series(name, job="kafka", instance=f"kafka-{node}.kafka-nodes:9404", **labels)
+
+
 UNREAD = driver("input_unread_offsets", topic="events", partition="0")
 UNREAD_S = driver("input_unread_seconds", topic="events", partition="0")
 GENERATION, PUBLISHED_AT = driver("generation"), driver("published_timestamp_seconds")
@@ -46,6 +51,7 @@ PAUSED = driver("paused")
 RUNNING, SUBMITTED = operator("spark_application_running_count"), operator("spark_application_submit_count")
 OPERATOR_UP = series("up", job="spark-operator", instance="10.244.0.3:8080")
 STORE_UP = series("up", job="minio", instance="minio:9000")
+KAFKA_UP, SECOND_KAFKA_UP = kafka("up"), kafka("up", 1)
 
 
 def rows(outcome: str) -> str:
@@ -90,6 +96,16 @@ WELL: World = {
     OPERATOR_UP: always(1),
     RUNNING: always(1),
     SUBMITTED: always(2),
+    KAFKA_UP: always(1),
+    SECOND_KAFKA_UP: always(1),
+    kafka("kafka_active_controllers"): always(1),
+    kafka("kafka_active_controllers", 1): always(0),
+    kafka("kafka_offline_partitions"): always(0),
+    kafka("kafka_under_min_isr_partitions"): always(0),
+    kafka("kafka_under_replicated_partitions"): always(0),
+    kafka("kafka_late_transaction_partitions"): always(0),
+    kafka("kafka_log_bytes", topic="events", partition="0"): lambda t: 1e5 * t,
+    kafka("kafka_request_seconds", request="Produce", quantile="0.99"): always(0.01),
     STORE_UP: always(1),
     store("minio_cluster_drive_offline_total"): always(0),
     store("minio_cluster_nodes_offline_total"): always(0),
