@@ -1,4 +1,4 @@
-"""Lanes of `make test`: each folder that starts servers stays in one; everything else goes file by file.
+"""Lanes of `make test`: the folder whose tests share servers stays in one; everything else goes file by file.
 
 And which cases of a test that is `thinned` are deep.
 """
@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-SERVERS = ("tests/spark/", "tests/stack/")
+SERVERS = "tests/stack/"
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """Two Sparks at once would wait for each other's processors until their time-outs; brokers are lighter."""
+    """Tests of Spark wait for half of their time, so two at once fill two processors; a third would starve them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folders = (folder for folder in SERVERS if nodeid.startswith(folder))
-        return next(folders, nodeid.split("::", 1)[0])
+        return SERVERS if nodeid.startswith(SERVERS) else nodeid.split("::", 1)[0]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -118,7 +118,7 @@ class Attacked:
         point, where = points[name]
         self.held.ask(point, **where)
         self.send()
-        process = self.held.wait(self.driver)
+        process = self.held.wait(self.driver, self.send)
         held()
         if victim == "driver":
             self.driver.kill()

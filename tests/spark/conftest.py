@@ -47,11 +47,11 @@ def store(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ite
     running.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def new_pipeline(
     stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Pipeline]]:
-    """Make a pipeline with topics of its own; its drivers end with this package, as others need the processor."""
+    """Make a pipeline with topics of its own. Its drivers end with this module: an idle one takes a tenth of a core."""
     made: list[Pipeline] = []
 
     def make(name: str, *, topics: bool = True, **settings: object) -> Pipeline:
@@ -66,10 +66,10 @@ def new_pipeline(
         pipeline.end()
 
 
-@pytest.fixture(scope="package")
-def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
-    """One pipeline for all crash points and all replaced drivers."""
-    return Attacked.begun(new_pipeline("attacked"))
+@pytest.fixture(scope="module")
+def attacked(new_pipeline: Callable[..., Pipeline], request: pytest.FixtureRequest) -> Attacked:
+    """One pipeline for all points of a module."""
+    return Attacked.begun(new_pipeline(f"attacked_{request.module.__name__.rpartition('test_')[2]}"))
 
 
 @pytest.fixture(scope="package")

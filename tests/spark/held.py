@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import psutil
 from effectively_once.points import HELD, HOLD, POINTS, RELEASE, VARIABLE
 from infra.embedded.process import Child, wait_for
 
-HELD_S, GONE_S = 180.0, 60.0
+HELD_S, GONE_S, SEND_AGAIN_S = 180.0, 60.0, 20.0
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,18 @@ class Held:
         draft.write_text(json.dumps({"point": point, **where}))
         draft.rename(self.folder / HOLD)
 
-    def wait(self, driver: Child) -> psutil.Process:
-        """Wait until a process is held; which one."""
-        wait_for("a process at the point", HELD_S, (self.folder / HELD).exists, driver)
+    def wait(self, driver: Child, send: Callable[[], object] = lambda: None) -> psutil.Process:
+        """Wait until a process is held; which one. Meanwhile records come: not every epoch closes a window."""
+        last = time.monotonic()
+
+        def is_held() -> bool:
+            nonlocal last
+            if time.monotonic() - last > SEND_AGAIN_S:
+                send()
+                last = time.monotonic()
+            return (self.folder / HELD).exists()
+
+        wait_for("a process at the point", HELD_S, is_held, driver)
         return psutil.Process(json.loads((self.folder / HELD).read_text())["pid"])
 
     def release(self) -> None:

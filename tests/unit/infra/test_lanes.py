@@ -1,4 +1,4 @@
-"""`make test` runs the tests of Spark one after the other, those of servers likewise, all else beside them."""
+"""`make test` runs tests of servers one after the other, and all else, file by file, beside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = ("stack/test_a.py", "stack/test_b.py", "spark/test_c.py", "spark/test_d.
 TESTS = "def test_1(): pass\ndef test_2(): pass\n"
 
 
-def test_one_worker_has_all_of_spark_the_other_all_servers_and_files_stay_whole(tmp_path: Path) -> None:
+def test_one_worker_has_all_servers_and_files_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     for name in FILES:
         file = tmp_path / "tests" / name
@@ -28,5 +28,5 @@ def test_one_worker_has_all_of_spark_the_other_all_servers_and_files_stay_whole(
     assert len(found) == 2 * len(FILES), done.stdout
     workers = {name: {worker for worker, file in found if file == name} for name in FILES}
     assert all(len(used) == 1 for used in workers.values()), workers
-    assert workers["stack/test_a.py"] == workers["stack/test_b.py"] != workers["spark/test_c.py"]
-    assert workers["spark/test_c.py"] == workers["spark/test_d.py"]
+    assert workers["stack/test_a.py"] == workers["stack/test_b.py"]
+    assert len({*map(str, workers.values())}) == 2, "the other files went where there was room"
