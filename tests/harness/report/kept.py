@@ -1,26 +1,34 @@
-"""Pages of kept runs: drawn from their packs, beside them. The repository does not hold them."""
+"""Pages of kept runs and of their sums: drawn from packs and results, beside them. The repository holds none."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.harness.pack.archive import SUFFIX, name_of, unpack
-from tests.harness.pack.files import MANIFEST
+from tests.harness.pack.files import MANIFEST, RESULTS
+from tests.harness.report import campaign
 from tests.harness.report.listing import list_run, page_beside
+from tests.harness.report.packing import PAGE
 from tests.harness.report.page import render
+from tests.harness.results import CampaignResults
 from tests.harness.run_directory import write_atomically
 
 
 def draw_all(folder: Path) -> Iterator[Path]:
-    """Draw the page of every kept run below a folder that has none, or an older one; yields the pages.
+    """Draw the page of every kept run below a folder that has none, or an older one, and of sums; yields the pages.
 
     Raises:
         PackError: a pack is damaged, or of other code.
+        ValidationError: a sum is of other code.
     """
-    for packed in sorted(folder.rglob(f"*{SUFFIX}")):
+    there = sorted(folder.rglob(f"*{SUFFIX}"))
+    for packed in there:
         page = page_beside(packed)
         if not page.exists() or page.stat().st_mtime < packed.stat().st_mtime:
             yield draw(packed)
+    for beside in sorted({packed.parent for packed in there}):
+        if (beside / RESULTS).is_file():
+            yield draw_sum(beside)
 
 
 def draw(packed: Path) -> Path:
@@ -33,6 +41,16 @@ def draw(packed: Path) -> Path:
         unpack(packed, run, lines_too=lines_too)
         write_atomically(page_beside(packed), render(run).encode())
     return page_beside(packed)
+
+
+def draw_sum(folder: Path) -> Path:
+    """Draw the page of a sum from the `results.json` beside its runs; returns where it lies. Raises ValidationError."""
+    results = CampaignResults.model_validate_json((folder / RESULTS).read_bytes())
+    # A sum names its runs from where it was made, and they lie beside it.
+    parts = tuple(part.model_copy(update={"run": str(folder / Path(part.run).name)}) for part in results.parts)
+    page = folder / PAGE
+    write_atomically(page, campaign.render(results.model_copy(update={"parts": parts}), folder).encode())
+    return page
 
 
 def is_folder_of_kept(path: Path) -> bool:

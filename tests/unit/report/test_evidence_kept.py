@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.harness.pack.archive import SUFFIX
 from tests.harness.report.campaign import sum_up
+from tests.harness.report.kept import draw_sum
 from tests.harness.report.listing import Listed, list_run, page_beside
 from tests.harness.report.packing import LIMIT_BYTES
 from tests.harness.results import CampaignResults, Verdict
@@ -29,6 +31,8 @@ HITS = {
     ("result store", "sigkill"): 8,
     ("operator", "sigkill"): 5,
 }
+FILES = 150
+"""Of all evidence, at most."""
 OPERATORS = 9
 """Kills of the operator, alone or with a driver."""
 
@@ -102,12 +106,20 @@ def test_each_stack_has_a_run_with_all_controls(runs: list[Listed]) -> None:
     assert played == {"campaign embedded": ["fail"] * 7, "campaign cluster": ["fail"] * 7}
 
 
-def test_its_links_lead_to_the_pages_of_its_runs_and_it_is_small(runs: list[Listed]) -> None:
-    links = {link.attributes["href"] for link in parse((KEPT / "report.html").read_text()).all("a")}
-    # Not kept: whoever wants one draws it from the run beside it.
-    pages = {page_beside(one.path) for one in runs}
-    assert {KEPT / link for link in links} == pages
-    assert sum(path.stat().st_size for path in KEPT.rglob("*") if path not in pages) <= LIMIT_BYTES
+def test_its_page_is_drawn_beside_its_runs_and_leads_to_theirs(tmp_path: Path, runs: list[Listed]) -> None:
+    for path in (KEPT / "results.json", *(one.path for one in runs)):
+        (tmp_path / path.name).symlink_to(path)
+    links = {link.attributes["href"] for link in parse(draw_sum(tmp_path).read_text()).all("a")}
+    assert {tmp_path / link for link in links} == {page_beside(tmp_path / one.path.name) for one in runs}
+
+
+def test_all_evidence_is_few_files_and_a_campaign_is_small() -> None:
+    # What is drawn from them lies beside them, and git does not hold it.
+    argv = ("git", "ls-files", "docs/evidence")
+    held = [CHECKOUT / one for one in subprocess.check_output(argv, cwd=CHECKOUT, text=True).splitlines()]
+    assert len(held) <= FILES
+    assert not [one for one in held if one.name in {"report.html", "page.html"}]
+    assert sum(one.stat().st_size for one in held if one.is_relative_to(KEPT)) <= LIMIT_BYTES
 
 
 def test_the_page_of_the_docs_says_what_the_results_say(kept: CampaignResults) -> None:

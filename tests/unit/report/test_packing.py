@@ -70,14 +70,18 @@ def test_the_links_of_the_sum_lead_to_pages_beside_it_which_are_drawn_from_the_p
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     pack(runs, TO, [])
-    links = [link.attributes["href"] for link in parse((TO / "report.html").read_text()).all("a")]
+    of_sum = TO / "report.html"
+    page = of_sum.read_text()
+    links = [link.attributes["href"] for link in parse(page).all("a")]
     assert links == [f"{name}.html" for name in NAMES]
+    of_sum.unlink()
     assert main([str(TO)]) == 0
-    assert capsys.readouterr().out.split() == [str(TO / link) for link in links]
+    assert capsys.readouterr().out.split() == [*(str(TO / link) for link in links), str(of_sum)]
+    assert of_sum.read_text() == page
     for run, link in zip(runs, links, strict=True):
         assert (TO / link).read_bytes() == (run / "report.html").read_bytes()
     assert main([str(TO)]) == 0
-    assert not capsys.readouterr().out, "what is drawn is drawn once"
+    assert capsys.readouterr().out.split() == [str(of_sum)], "the page of a run is drawn once"
     (TO / links[0]).unlink()
     assert main([str(TO / KEPT[0])]) == 0
     moved = TO.rename("elsewhere")
