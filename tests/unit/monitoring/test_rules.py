@@ -15,7 +15,7 @@ from tests.unit.monitoring import exported
 from tests.unit.monitoring.promtool import Rule, read_rules, run
 
 PAGE = "docs/how-to/alerts.md"
-REST = ("Raise them on a cluster", "What no alert tells")
+REST = ("Raise them on a cluster", "What no alert sees")
 _NAMED = re.compile(rf"(?i:pipeline) {{{{ \$labels\.(pipeline|application) }}}}|\b({'|'.join(COMPONENTS)})\b")
 OPERATE = CHECKOUT / "docs" / "how-to" / "operate.md"
 
