@@ -54,8 +54,9 @@ def rights(pipeline: Pipeline) -> Iterator[Right]:
     """Yield what a pipeline may do: with its input, and with names that begin with its own and a dot."""
     own = f"{pipeline.identity}."
     makes = ("CREATE",) if pipeline.create_topic else ()
-    yield Right(kind="topic", name=pipeline.topic, operations=(*_READS, *makes))
-    yield Right(kind="topic", name=f"{pipeline.topic}{STATEMENTS}", operations=(*_READS, *makes))
+    for topic in pipeline.topics:
+        for one in (topic, f"{topic}{STATEMENTS}"):
+            yield Right(kind="topic", name=one, operations=(*_READS, *makes))
     # To alter a topic is to give it partitions for more shards.
     yield Right(kind="topic", name=own, prefixed=True, operations=(*_READS, "WRITE", "CREATE", "ALTER"))
     yield Right(kind="transactional_id", name=own, prefixed=True, operations=("WRITE", "DESCRIBE"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -258,10 +259,10 @@ def _clashes(settings: Settings) -> Iterator[str]:
                     f"kafka.users.{user}.writes: {shown[0]!r} lies among the output topics of {name} "
                     f"({one.identity}.*), which it alone may write; leave it out"
                 )
-        for writer, other in pipelines:
-            if one.topic.startswith(f"{other.identity}."):
+        for topic, (writer, other) in product(one.topics, pipelines):
+            if topic.startswith(f"{other.identity}."):
                 yield (
-                    f"pipelines.{name}.topic: {one.topic!r} lies among the output topics of {writer} "
+                    f"pipelines.{name}.topic: {topic!r} lies among the output topics of {writer} "
                     f"({other.identity}.*); name a topic that begins otherwise"
                 )
         for before, other in pipelines[:index]:
@@ -270,12 +271,12 @@ def _clashes(settings: Settings) -> Iterator[str]:
                     f"pipelines.{name}.identity: {one.identity!r} is the identity of {before} too: topics, bucket "
                     f"folder ({one.bucket}/{one.identity}), transactional ids and groups would be shared; name another"
                 )
-            elif one.topic == other.topic and one.create_topic and other.create_topic:
-                if one.partitions == other.partitions:
-                    continue
-                yield (
-                    f"pipelines.{name}.partitions: {before} makes topic {one.topic!r} with {other.partitions}, "
+            elif one.create_topic and other.create_topic and one.partitions != other.partitions:
+                yield from (
+                    f"pipelines.{name}.partitions: {before} makes topic {topic!r} with {other.partitions}, "
                     f"got {one.partitions}; give both the same number"
+                    for topic in one.topics
+                    if topic in other.topics
                 )
 
 

@@ -22,7 +22,7 @@ from infra.settings.field_types import (
     Schedule,
     SecretReference,
     Time,
-    Topic,
+    Topics,
 )
 from infra.settings.section import Section
 
@@ -107,7 +107,7 @@ class Pipeline(Section):
         wheel: name of a wheel of yours that `make images WHEEL=` has put into an image: that image is run.
         image: whole reference of an image that you built from ours, or of one that ran here before; its tag has to be
             another one for other content.
-        topic: read; `<pipeline_prefix>events` unless set.
+        topic: read; `<pipeline_prefix>events` unless set. Several have commas between them.
         begins_at: where a new pipeline begins to read, such as `2026-03-01T00:00:00Z`; None: with all there is.
         create_topic: make the topic, with `partitions` and `replication` copies.
         replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
@@ -139,7 +139,7 @@ class Pipeline(Section):
     job_settings: dict[str, JsonValue] = Field(default_factory=dict)
     wheel: Label | None = None
     image: PinnedImage | None = None
-    topic: Topic
+    topic: Topics
     begins_at: Time | None = None
     create_topic: bool = True
     partitions: Annotated[int, Field(ge=1, le=1000)] = 4
@@ -173,6 +173,11 @@ class Pipeline(Section):
     environment: dict[str, str] = Field(default_factory=dict)
     secret_environment: dict[str, SealedVariable] = Field(default_factory=dict)
     secrets: dict[str, SecretKey] = Field(default_factory=dict)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of the topics it reads."""
+        return (*self.topic.split(","),)
 
     @property
     def backups(self) -> tuple[str, str]:

@@ -34,7 +34,8 @@ def take(
 
 def events(frame: DataFrame) -> DataFrame:
     """See the transform of `user_counts`; it stands here for workers to import this module."""
-    return user_counts.pipeline.transform(frame)
+    (transform,) = user_counts.pipeline.transforms.values()
+    return transform(frame)
 
 
 def go_on(attempt: int, where: str) -> None:

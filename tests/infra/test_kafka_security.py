@@ -123,6 +123,15 @@ def test_a_pipeline_may_use_its_own_names_alone() -> None:
     assert "CREATE" not in reading["topic", "clicks"], "it is somebody else's to make"
 
 
+def test_a_pipeline_may_read_each_of_its_topics() -> None:
+    wanted = settings(pipelines={**PIPELINES, "several": {"job": "own.several", "topic": "orders,refunds"}})
+    rights = {one.name: one.operations for one in kafka_security.rights(wanted.pipelines["several"])}
+    for topic in ("orders", "refunds"):
+        assert "READ" in rights[topic]
+        assert "READ" in rights[topic_of(topic)]
+    assert not [name for name in rights if "," in name]
+
+
 def test_who_is_no_pipeline_has_a_login_and_the_topics_that_are_named() -> None:
     users = {"tills": {"writes": ["events"]}, "ledger": {"reads": ["clicks.", "events"]}}
     one = deploy_once(settings(security={"kafka": True}, pipelines=PIPELINES, kafka={"users": users}))

@@ -22,7 +22,7 @@ def scrape(unread: int | None = None, *, alive: bool = False, paused: bool = Fal
     """Return what a driver of the product tells Prometheus; `unread` None is for one that does not read yet."""
     metrics = Metrics("a")
     if unread is not None:
-        metrics.show_unread("events", {"0": (0, 0.0), "1": (unread, 1.0)}, 0)
+        metrics.show_unread("events", {"0": (0, 0.0), "1": (unread, 1.0)})
         metrics.show_input(1.0, None)
     if alive:
         metrics.show_life()

@@ -173,9 +173,15 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ({"pipelines": {"a": {"standby": True, "module": "a.b"}}}, ["standby is for declared jobs"]),
     ({"pipelines": {"a": {}, "b": {"topic": "a.accepted"}}}, ["pipelines.b.topic: ", "output topics of a (a.*)"]),
     ({"pipelines": {"a": {"topic": "a.in"}}}, ["pipelines.a.topic: ", "output topics of a"]),
+    ({"pipelines": {"a": {"topic": "in,a.in"}}}, ["pipelines.a.topic: 'a.in' lies among", "output topics of a"]),
+    ({"pipelines": {"a": {"topic": "in, out"}}}, ["pipelines.a.topic: ", "got 'in, out'"]),
     (
         {"pipelines": {"a": {}, "b": {"partitions": 8}}},
         ["pipelines.b.partitions: a makes topic 'events' with 4, got 8"],
+    ),
+    (
+        {"pipelines": {"a": {"topic": "in,out"}, "b": {"topic": "in", "partitions": 8}}},
+        ["pipelines.b.partitions: a makes topic 'in' with 4, got 8"],
     ),
     ({"pipelines": {"a": {"wheel": "clicks"}}}, ["pipelines.a.wheel: no image has 'clicks' (there: none)", "WHEEL="]),
     ({"pipelines": {"a": {"image": "clicks:1"}}}, ["pipelines.a.job: has to be set"]),

@@ -36,7 +36,8 @@ def take(
 
 def events(frame: DataFrame) -> DataFrame:
     """The transform of `user_counts`, by whose name workers import this module."""
-    return user_counts.pipeline.transform(frame)
+    (transform,) = user_counts.pipeline.transforms.values()
+    return transform(frame)
 
 
 if VARIABLE in os.environ:

@@ -125,6 +125,6 @@ def test_where_nothing_is_lost_there_is_nothing_to_accept(lines: Lines, command:
 def test_the_broker_tells_the_first_offset_of_a_time_and_that_there_is_none(lines: Lines) -> None:
     lose(lines, 0)
     source = KafkaSource(lines.settings)
-    assert source.offsets_since(0) == {"0": 0}
-    assert source.offsets_since(2**42) == {"0": END}
-    assert source.last_offsets() == {"0": 100}
+    assert source.offsets_since(0) == {lines.settings.topic: {"0": 0}}
+    assert source.offsets_since(2**42) == {lines.settings.topic: {"0": END}}
+    assert source.last_offsets() == {lines.settings.topic: {"0": 100}}

@@ -146,9 +146,27 @@ def test_a_pipeline_begins_at_the_earliest_offset_that_is_there(
     for n in range(5):
         producer.produce(name, str(n).encode(), partition=1)
     producer.flush(30)
-    assert source.first_offsets() == {"0": 0, "1": 0, "2": 0}
+    assert source.first_offsets() == {name: {"0": 0, "1": 0, "2": 0}}
     _shorten(admin, name, 1, 3)
-    assert source.first_offsets() == {"0": 0, "1": 3, "2": 0}
+    assert source.first_offsets() == {name: {"0": 0, "1": 3, "2": 0}}
+
+
+def test_several_topics_are_asked_for_in_one_and_each_has_its_own_offsets(
+    name: str, topic: Topic, stack: EmbeddedStack
+) -> None:
+    other = f"{name}-other"
+    topic(name, 1)
+    topic(other, 2)
+    producer = Producer({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
+    producer.produce(other, b"a", partition=1)
+    assert producer.flush(30) == 0
+    source = _source(stack.endpoints.kafka_bootstrap, f"{other},{name}")
+    assert source.last_offsets() == {name: {"0": 0}, other: {"0": 0, "1": 1}}
+    assert {*source.topic_ids()} == {*source.topic_settings()} == {name, other}
+    source.within({name: {"0": (0, 0)}, other: {"0": (0, 0), "1": (0, 1)}})
+    missing = _source(stack.endpoints.kafka_bootstrap, f"{name},{name}-missing")
+    with pytest.raises(SourceError, match=f"the input topic does not exist .topic {name}-missing"):
+        missing.first_offsets()
 
 
 def _shorten(admin: AdminClient, name: str, partition: int, offset: int) -> None:
@@ -197,5 +215,5 @@ def test_a_new_pipeline_begins_at_a_time_in_each_partition_of_its_own(
         producer.produce(name, b"{}", partition=partition, timestamp=int(at.timestamp() * 1000) + hours * HOUR_MS)
     assert producer.flush(30) == 0
     settings = pipeline_settings(topic=name, kafka_bootstrap=stack.endpoints.kafka_bootstrap, begins_at=at.isoformat())
-    assert KafkaSource(settings).starts() == {"0": 2, "1": 2, "2": 0}
-    assert _source(stack.endpoints.kafka_bootstrap, name).starts() == {"0": 0, "1": 0, "2": 0}
+    assert KafkaSource(settings).starts() == {name: {"0": 2, "1": 2, "2": 0}}
+    assert _source(stack.endpoints.kafka_bootstrap, name).starts() == {name: {"0": 0, "1": 0, "2": 0}}

@@ -40,6 +40,11 @@ def none_or(kind: Kind) -> Kind:
     return Kind(f"{kind.told}, or None", kind.example, lambda it: it is None or kind.holds(it))
 
 
+def either(one: Kind, other: Kind) -> Kind:
+    """What one of two kinds says."""
+    return Kind(f"{one.told}, or {other.told}", one.example, lambda it: one.holds(it) or other.holds(it))
+
+
 def several(kind: Kind) -> Kind:
     """A tuple, or a list that becomes one."""
     return Kind(

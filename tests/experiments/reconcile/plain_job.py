@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     announce("driver", state="started", pid=os.getpid(), generation=1)
     source, store = KafkaSource(settings), S3ObjectStore(settings.bucket)
     checkpoint = Checkpoint(store, Layout(settings.pipeline), "plain")
-    given = rows.judge(pipeline, source.stream(spark, {settings.topic: source.first_offsets()}))
+    given = rows.judge(pipeline, source.stream(spark, source.first_offsets()))
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")

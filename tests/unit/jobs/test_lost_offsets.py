@@ -63,7 +63,7 @@ def test_offsets_that_are_gone_are_an_error(
     bootstrap: str, reader: Callable[[str], Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The mock has no controller, which is asked for them.
-    monkeypatch.setattr(KafkaSource, "first_offsets", lambda _: {"0": 0})
+    monkeypatch.setattr(KafkaSource, "first_offsets", lambda source: {source.topics[0]: {"0": 0}})
     with pytest.raises(SourceError, match=r"cannot be read: .*[Oo]ffset out of range"):
         reader(bootstrap)()
 

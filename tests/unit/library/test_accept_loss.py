@@ -108,7 +108,9 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, clicks: Clicks, first: int, *, ye
         accept = marks = surroundings
 
     monkeypatch.setattr(accept_loss, "S3ObjectStore", lambda _: clicks.store)
-    monkeypatch.setattr(accept_loss, "KafkaSource", lambda _: SimpleNamespace(first_offsets=lambda: {"0": first}))
+    monkeypatch.setattr(
+        accept_loss, "KafkaSource", lambda _: SimpleNamespace(first_offsets=lambda: {TOPIC: {"0": first}})
+    )
     monkeypatch.setattr(accept_loss, "Preflight", Surroundings)
     monkeypatch.setattr(accept_loss, "refuse_missing_sinks", lambda *_: None)
     given = {"shards": made.shards, "files": made.files, "kinds": made.kinds, "count_shards": made.sinks}
@@ -175,7 +177,7 @@ def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypat
     with pytest.raises(SinkError, match="Nobody can finish it"):
         carry_out(monkeypatch, clicks, 37)
     job: Any = SimpleNamespace(settings=pipeline_settings(pipeline="clicks", topic=TOPIC))
-    source: Any = SimpleNamespace(first_offsets=lambda: {"0": 37})
+    source: Any = SimpleNamespace(first_offsets=lambda: {TOPIC: {"0": 37}})
     with pytest.raises(SourceError, match="epoch 3 is declared over them and cannot be finished"):
         Preflight(job, LAYOUT, clicks.store, source).refuse_lost_input(clicks.head)  # type: ignore[arg-type]
     clicks.store = ListedStore()

@@ -46,7 +46,7 @@ class Asked:
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("effectively_once.epoch.rows.judge", lambda _, frame: frame)
+    monkeypatch.setattr("effectively_once.epoch.rows.judge_each", lambda _, read: read(None))
 
 
 def _raise(error: Exception) -> Ask:

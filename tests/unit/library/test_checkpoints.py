@@ -105,3 +105,13 @@ def test_a_checkpoint_fits_that_ends_where_the_chain_does_or_one_batch_later(
     later = {f"offsets/{batch}": b'v1\n{}\n{"events": {"0": %d}}' % (9 + batch) for batch in (2, 3)}
     assert not checkpoint(**later).fits(head), "it goes on for two batches more"
     assert not checkpoint().fits(head.model_copy(update={"tail": ()}))
+    assert not checkpoint().fits(head, 2), "Spark would refuse it"
+
+
+def test_a_batch_of_several_sources_ends_where_all_of_them_do() -> None:
+    both = {f"offsets/{batch}": b'v1\n{}\n{"a": {"0": %d}}\n{"b": {"0": 3}}' % (4 + batch) for batch in (0, 1)}
+    found = checkpoint(**both)
+    assert found.ranges(1, {}) == {"a": {"0": (4, 5)}, "b": {"0": (3, 3)}}
+    pinned = declaration(0, {"a": {"0": (4, 5)}, "b": {"0": (3, 3)}}).model_copy(update={"lineage": LINEAGE})
+    head = Head(pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=0, tail=(record_of(pinned),))
+    assert [found.fits(head, sources) for sources in (1, 2, 3)] == [False, True, False]

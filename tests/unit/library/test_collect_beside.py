@@ -63,7 +63,7 @@ class Deletions:
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("effectively_once.epoch.rows.judge", lambda _, frame: frame)
+    monkeypatch.setattr("effectively_once.epoch.rows.judge_each", lambda _, read: read(None))
 
 
 def test_an_epoch_does_not_wait_for_deletions_to_begin_its_job() -> None:

@@ -210,7 +210,7 @@ def test_a_replay_sends_a_record_once_however_many_of_its_rows_were_refused() ->
     letters = [DeadLetter("bad", f"a#{n}", b"whole", 3, ("events", 0, 7), pos=n) for n in range(3)]
     letters.append(DeadLetter("bad", "b#0", b"other", 3, ("events", 0, 8), pos=0))
     sender = MemorySender()
-    done = Replay(sender, "events").run(letters, Selection())
+    done = Replay(sender, ("events",)).run(letters, Selection())
     assert [sent["value"] for sent in sender.sent] == [b"whole", b"other"]
     assert sender.sent[0]["headers"] == [("effectively-once-replay", b"3/events/0/7/0")]
     assert done.left == Counter({"of a record that another of its dead letters sends": 2})

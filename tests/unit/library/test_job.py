@@ -169,14 +169,23 @@ def test_state_depends_on_settings_and_declaration_both() -> None:
 def test_without_a_wheel_the_code_of_the_job_is_the_version(modules: Path) -> None:
     """Other code is another version (R3), and the same code the same."""
     (modules / "job_good.py").write_text(GOOD)
-    first = code_digest(import_pipeline("job_good").transform)
-    assert first == code_digest(import_pipeline("job_good:other").transform)
+    first = code_digest(*import_pipeline("job_good").functions)
+    assert first == code_digest(*import_pipeline("job_good:other").functions)
     (modules / "job_good.py").write_text(GOOD + "\n# changed")
-    assert code_digest(import_pipeline("job_good").transform) != first
+    assert code_digest(*import_pipeline("job_good").functions) != first
 
 
 def test_any_callable_may_be_a_transform(modules: Path) -> None:
     """Without a wheel too: one with its parameters given, or an object that is called."""
     (modules / "job_good.py").write_text(GOOD)
-    transform = import_pipeline("job_good").transform
+    (transform,) = import_pipeline("job_good").functions
     assert code_digest(functools.partial(transform)) == code_digest(transform)
+
+
+@pytest.mark.parametrize("topic", ["orders", "orders,refunds,returns", "events"])
+def test_topics_and_transforms_are_of_each_other(topic: str) -> None:
+    transforms = {"orders": lambda frame: frame, "refunds": lambda frame: frame}
+    declared = Pipeline(transforms, pa.schema([]), rows=(ToKafka("a"),))
+    Job(declared, pipeline_settings(topic="refunds,orders"))
+    with pytest.raises(SettingsError, match=rf"transforms of orders, refunds and reads {topic}.*these topics: orders"):
+        Job(declared, pipeline_settings(topic=topic))

@@ -137,7 +137,7 @@ def test_a_record_that_is_not_there_as_it_was_is_refused_with_the_way_out(place:
     harm(place.store.objects, key_of(place))
     sender = MemorySender()
     for use in (
-        lambda: Replay(sender, "t", whole=whole_in(place)).run(letters, ALL),
+        lambda: Replay(sender, ("t",), whole=whole_in(place)).run(letters, ALL),
         lambda: [*show_letters(letters, ALL, 1, whole_in(place))],
     ):
         with pytest.raises(SinkError, match=rf"{said}.*{key_of(place)}.*from a backup"):
@@ -149,7 +149,7 @@ def test_a_replay_sends_the_record_as_it_came_or_edited(place: Place) -> None:
     letters = refuse(place, b"{", RECORD)
     for edit, due in ((None, RECORD), (lambda value: value[:1], RECORD[:1])):
         sender = MemorySender()
-        done = Replay(sender, "t", edit, whole=whole_in(place)).run(letters, ALL)
+        done = Replay(sender, ("t",), edit, whole=whole_in(place)).run(letters, ALL)
         assert [one["value"] for one in sender.sent] == [b"{", due]
         assert (done.acknowledged, done.left) == (2, {})
 
@@ -165,7 +165,9 @@ def test_a_letter_is_shown_with_its_record_and_the_object_that_holds_it(place: P
 def test_what_is_left_out_is_not_read(place: Place) -> None:
     letters = refuse(place, RECORD)
     place.store.objects.clear()
-    assert Replay(MemorySender(), "t", whole=whole_in(place)).run(letters, Selection(epochs=(0, EPOCH - 1))).sent == 0
+    assert (
+        Replay(MemorySender(), ("t",), whole=whole_in(place)).run(letters, Selection(epochs=(0, EPOCH - 1))).sent == 0
+    )
     assert list(show_letters(letters, Selection(reasons=frozenset({"late"})), 10, whole_in(place))) == []
 
 

@@ -101,7 +101,7 @@ class Broker:
 
 
 def needed(broker: Broker, partitions: int | None, deadline_s: float = 5.0) -> list[Topic]:
-    return list(create._list_needed(broker, "events", Needs(("p.scores",)), partitions, deadline_s))
+    return list(create._list_needed(broker, ("events",), Needs(("p.scores",)), partitions, deadline_s))
 
 
 def test_a_needed_topic_is_as_wide_as_the_source() -> None:

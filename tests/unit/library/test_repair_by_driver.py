@@ -50,9 +50,9 @@ class MemoryDriver(Driver):
         self.read: list[Any] = []
         self.measured: list[bool] = []
         self.failures: list[Exception] = []
-        first = {"0": 0, "1": 0}
+        first = {TOPIC: {"0": 0, "1": 0}}
         source: Any = SimpleNamespace(
-            between=lambda _, ranges: ranges,
+            between=lambda _, ranges, __: ranges,
             first_offsets=lambda: first,
             topic_ids=lambda: world.topic_ids,
             same_topic=lambda *_: None,
@@ -90,7 +90,7 @@ class MemoryDriver(Driver):
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "judge", lambda _, frame: frame)
+    monkeypatch.setattr(rows, "judge_each", lambda _, read: read(None))
 
 
 def test_a_driver_finishes_the_epoch_as_shown_then_reads_its_ranges_once_more() -> None:
@@ -174,7 +174,7 @@ def test_without_its_checkpoint_a_driver_goes_on_where_the_chain_ends(monkeypatc
     started.recover()
     monkeypatch.setattr(Checkpoint, "fits", lambda *_: False)
     monkeypatch.setattr(Checkpoint, "folder", lambda _: "a folder")
-    lineage = lineage_of(started.chain, started.source, TOPIC)
+    lineage = lineage_of(started.chain, started.source)
     assert lineage.starting == {TOPIC: {"0": world.head.tail[-1].ranges[TOPIC]["0"][1], "1": 0}}
 
 

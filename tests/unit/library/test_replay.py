@@ -53,7 +53,7 @@ def letters(number: int, reason: str = "not_json") -> list[Message]:
 
 def test_every_record_is_sent_as_it_came_with_where_it_came_from_and_acknowledged() -> None:
     sender = MemorySender()
-    done = Replay(sender, "events").run(letters(10), ALL)
+    done = Replay(sender, ("events",)).run(letters(10), ALL)
     assert sender.sent == [
         {
             "topic": "events",
@@ -68,14 +68,27 @@ def test_every_record_is_sent_as_it_came_with_where_it_came_from_and_acknowledge
 
 def test_in_another_topic_the_producer_chooses_the_partition() -> None:
     sender = MemorySender()
-    Replay(sender, "other").run(letters(1), ALL)
+    Replay(sender, ("other",)).run(letters(1), ALL)
     assert sender.sent[0].keys() == {"topic", "value", "headers"}
+
+
+def test_of_several_topics_each_record_goes_to_its_own() -> None:
+    sender = MemorySender()
+    found: list[Message] = [
+        DeadLetter("not_json", None, b"v", n, (topic, 3, n)) for n, topic in enumerate(["events", "refunds", "former"])
+    ]
+    Replay(sender, ("events", "refunds")).run(found, ALL)
+    assert [(one["topic"], one.get("partition")) for one in sender.sent] == [
+        ("events", 3),
+        ("refunds", 3),
+        ("events", None),
+    ]
 
 
 def test_only_what_is_meant_is_sent_and_the_rest_is_told() -> None:
     sender = MemorySender()
     found = [*letters(3), Unreadable((0, 3)), *letters(2, "late"), *letters(4, "bad_time")]
-    done = Replay(sender, "events").run(found, Selection(epochs=(1, 2)))
+    done = Replay(sender, ("events",)).run(found, Selection(epochs=(1, 2)))
     assert [one["value"] for one in sender.sent] == [b"v1", b"v2", b"v1", b"v2"]
     assert (done.sent, done.left) == (4, {"late": 1, "no dead letters": 1})
 
@@ -83,7 +96,7 @@ def test_only_what_is_meant_is_sent_and_the_rest_is_told() -> None:
 @pytest.mark.parametrize("reason", ["sum_too_large", "result_refused_by_table per_user: few"])
 def test_results_of_windows_are_no_records_and_are_not_sent(reason: str) -> None:
     sender = MemorySender()
-    done = Replay(sender, "events").run([*letters(2, reason), *letters(1)], ALL)
+    done = Replay(sender, ("events",)).run([*letters(2, reason), *letters(1)], ALL)
     assert (done.sent, done.left) == (1, {"results of windows, which are no records": 2})
 
 
@@ -102,14 +115,14 @@ def test_late_records_are_sent_when_they_are_edited_or_it_is_asked_for() -> None
     how: list[dict[str, Any]] = [{"late": True}, {"edit": later}]
     for each in how:
         sender = MemorySender()
-        assert Replay(sender, "events", **each).run(letters(2, "late"), ALL).sent == 2
+        assert Replay(sender, ("events",), **each).run(letters(2, "late"), ALL).sent == 2
         assert sender.sent[1]["value"] == (b"v1!" if "edit" in each else b"v1")
 
 
 def test_a_tombstone_is_sent_as_null_and_has_nothing_to_edit() -> None:
     tombstone = [DeadLetter("malformed", None, None, 0, ("events", 0, 0))]
     sender = MemorySender()
-    assert Replay(sender, "events").run(tombstone, ALL).sent == 1
+    assert Replay(sender, ("events",)).run(tombstone, ALL).sent == 1
     assert sender.sent[0]["value"] is None
     done = Replay(MemorySender(), "events", lambda value: value + b"!").run(tombstone, ALL)
     assert (done.sent, done.left) == (0, {"tombstones, which have nothing to edit": 1})
@@ -117,7 +130,7 @@ def test_a_tombstone_is_sent_as_null_and_has_nothing_to_edit() -> None:
 
 def test_an_edit_may_leave_records_out() -> None:
     sender = MemorySender()
-    done = Replay(sender, "events", lambda value: None if value == b"v1" else b"mended").run(letters(3), ALL)
+    done = Replay(sender, ("events",), lambda value: None if value == b"v1" else b"mended").run(letters(3), ALL)
     assert [one["value"] for one in sender.sent] == [b"mended"] * 2
     assert (done.acknowledged, done.left) == (2, {"left out by the edit": 1})
 
@@ -138,7 +151,7 @@ def failing(value: bytes) -> bytes:
 def test_an_edit_that_fails_is_named_with_its_record(edit: Edit, said: str) -> None:
     sender = MemorySender()
     with pytest.raises(SettingsError, match=rf"{said} \(--edit, dead letter 2/events/0/2\)"):
-        Replay(sender, "events", edit).run(letters(5), ALL)
+        Replay(sender, ("events",), edit).run(letters(5), ALL)
     assert len(sender.sent) == 2
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -132,34 +132,35 @@ def test_who_has_read_everything_has_all_of_it_left_and_asks_nobody() -> None:
 class Source:
     """A topic as it answers."""
 
-    topic = "events"
+    topics = ("events",)
 
     def __init__(self, retention_ms: int = 400, earliest: int = 10) -> None:
         self.retention_ms, self.earliest, self.asked = retention_ms, earliest, 0
         self.away, self.end, self.degraded = False, 100, 0
 
-    def topic_settings(self) -> dict[str, str]:
-        return {"retention.ms": str(self.retention_ms)}
+    def topic_settings(self) -> dict[str, dict[str, str]]:
+        return {"events": {"retention.ms": str(self.retention_ms)}}
 
-    def first_offsets(self) -> dict[str, int]:
+    def first_offsets(self) -> Offsets:
         self.asked += 1
         if self.away:
             raise UnreachableError("the Kafka broker does not answer", "k:9092", "Look.")
-        return {"0": self.earliest}
+        return {"events": {"0": self.earliest}}
 
-    def last_offsets(self) -> dict[str, int]:
-        return {"0": self.end}
+    def last_offsets(self) -> Offsets:
+        return {"events": {"0": self.end}}
 
-    def count_degraded(self) -> int:
+    def count_degraded(self, topic: str) -> int:
+        assert topic == "events"
         return self.degraded
 
-    def committed_ends(self, partitions: Iterable[str]) -> dict[str, int]:
+    def committed_ends(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
         """Of the last ten a transaction is open."""
-        return dict.fromkeys(partitions, self.end - 10)
+        return {topic: dict.fromkeys(parts, self.end - 10) for topic, parts in partitions.items()}
 
-    def offsets_since(self, time_ms: int) -> dict[str, int]:
+    def offsets_since(self, time_ms: int) -> Offsets:
         """One record a ms: that of offset n came at n; nothing is younger than offset 99."""
-        return {"0": time_ms if time_ms < 100 else END}
+        return {"events": {"0": time_ms if time_ms < 100 else END}}
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -171,7 +172,7 @@ OF_PARTITION = {"topic": "events", "partition": "0"}
 
 def looked(source: Source, at: dict[str, int], now: float = 110) -> Metrics:
     metrics, given = Metrics("uc"), cast(Any, source)
-    InputWatch(given, metrics, lambda: at, clock=lambda: now).look()
+    InputWatch(given, metrics, lambda: {"events": at}, clock=lambda: now).look()
     return metrics
 
 
@@ -202,7 +203,7 @@ def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_re
 def test_a_look_tells_what_is_unread_since_when_and_whether_a_copy_is_missing() -> None:
     source, metrics, now = Source(earliest=0), Metrics("uc"), 40_000.0
     at = {"0": 80}
-    watch = InputWatch(cast(Any, source), metrics, lambda: at, clock=lambda: now)
+    watch = InputWatch(cast(Any, source), metrics, lambda: {"events": at}, clock=lambda: now)
 
     def tell() -> list[float | None]:
         unread = [sample(metrics, name, **OF_PARTITION) for name in ("unread_offsets", "unread_seconds")]
@@ -255,8 +256,8 @@ def test_a_range_that_begins_before_what_the_topic_held_last_is_not_declared(mon
     """A driver that would read on would find out by an error of Spark, when the epoch is declared."""
     settings = pipeline_settings()
     source = KafkaSource(settings)
-    monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
-    monkeypatch.setattr(source, "committed_ends", lambda _: {"0": 50})
+    monkeypatch.setattr(source, "_offsets", lambda _: {settings.topic: {"0": 12}})
+    monkeypatch.setattr(source, "committed_ends", lambda _: {settings.topic: {"0": 50}})
     ranges = {settings.topic: {"0": (10, 20)}}
     source.within(ranges)
     source.first_offsets()
@@ -265,8 +266,23 @@ def test_a_range_that_begins_before_what_the_topic_held_last_is_not_declared(mon
     source.within({settings.topic: {"0": (12, 20)}})
 
 
+def test_ranges_of_several_topics_are_held_against_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of partitions with the same number."""
+    source = KafkaSource(pipeline_settings(topic="orders,refunds", start_patience_s=1.0))
+    monkeypatch.setattr(source, "_offsets", lambda _: {"orders": {"0": 12}, "refunds": {"0": 0}})
+    ends = {"orders": 50, "refunds": 9}
+    monkeypatch.setattr(source, "committed_ends", lambda asked: {topic: {"0": ends[topic]} for topic in asked})
+    source.first_offsets()
+    source.within({"orders": {"0": (12, 50)}, "refunds": {"0": (0, 9)}})
+    with pytest.raises(SourceError, match=r"2 offsets are gone .*topic orders"):
+        source.within({"orders": {"0": (10, 50)}, "refunds": {"0": (0, 9)}})
+    with pytest.raises(SourceError, match=r"ends at offset 10, and records are committed up to 9 .*topic refunds"):
+        source.within({"orders": {"0": (12, 50)}, "refunds": {"0": (0, 10)}})
+
+
 NOON = "2026-03-01T12:00:00Z"
 NOON_MS = 1_772_366_400_000
+TOPIC = pipeline_settings().topic
 
 
 @pytest.mark.parametrize(
@@ -280,46 +296,48 @@ def test_a_pipeline_begins_with_the_first_record_of_its_time(
     source = KafkaSource(pipeline_settings(begins_at=NOON))
     asked = []
 
-    def since(time_ms: int) -> dict[str, int]:
+    def since(time_ms: int) -> Offsets:
         asked.append(time_ms)
-        return {"0": found}
+        return {TOPIC: {"0": found}}
 
-    monkeypatch.setattr(source, "first_offsets", lambda: {"0": 12})
-    monkeypatch.setattr(source, "last_offsets", lambda: {"0": 50})
+    monkeypatch.setattr(source, "first_offsets", lambda: {TOPIC: {"0": 12}})
+    monkeypatch.setattr(source, "last_offsets", lambda: {TOPIC: {"0": 50}})
     monkeypatch.setattr(source, "offsets_since", since)
-    assert source.starts() == {"0": begins}
+    assert source.starts() == {TOPIC: {"0": begins}}
     assert asked == [NOON_MS]
 
 
 def test_what_is_sent_while_a_beginning_is_looked_for_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     source, end = KafkaSource(pipeline_settings(begins_at=NOON)), [50]
 
-    def since(_: int) -> dict[str, int]:
+    def since(_: int) -> Offsets:
         end[0] += 1
-        return {"0": END}
+        return {TOPIC: {"0": END}}
 
-    monkeypatch.setattr(source, "first_offsets", lambda: {"0": 12})
-    monkeypatch.setattr(source, "last_offsets", lambda: {"0": end[0]})
+    monkeypatch.setattr(source, "first_offsets", lambda: {TOPIC: {"0": 12}})
+    monkeypatch.setattr(source, "last_offsets", lambda: {TOPIC: {"0": end[0]}})
     monkeypatch.setattr(source, "offsets_since", since)
-    assert source.starts() == {"0": 50}
+    assert source.starts() == {TOPIC: {"0": 50}}
 
 
 def test_without_a_time_it_begins_with_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     source = KafkaSource(pipeline_settings())
-    monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
-    assert source.starts() == {"0": 12}
+    monkeypatch.setattr(source, "_offsets", lambda _: {TOPIC: {"0": 12}})
+    assert source.starts() == {TOPIC: {"0": 12}}
 
 
 def test_only_a_pipeline_without_a_chain_begins_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's own state or not; what the topic got since begins at its start."""
     monkeypatch.setattr(Checkpoint, "fits", lambda *_: False)
-    source: Any = SimpleNamespace(starts=lambda: {"0": 40}, first_offsets=lambda: {"0": 10, "1": 0, "2": 0})
+    source: Any = SimpleNamespace(
+        starts=lambda: {"events": {"0": 40}}, first_offsets=lambda: {"events": {"0": 10, "1": 0, "2": 0}}
+    )
     store = MemoryStore()
     held: Any = SimpleNamespace(store=store, layout=LAYOUT, owner="a" * 32, head=taken(store).head)
-    assert lineage_of(held, source, "events").starting == {"events": {"0": 40}}
+    assert lineage_of(held, source).starting == {"events": {"0": 40}}
     assert keep_lineage(held, source, pipeline_settings(topic="events")).starting == {"events": {"0": 40}}
     held.head = recorded()
-    assert lineage_of(held, source, "events").starting == {"events": {"0": 30, "1": 60, "2": 0}}
+    assert lineage_of(held, source).starting == {"events": {"0": 30, "1": 60, "2": 0}}
 
 
 def test_what_is_unread_before_the_first_epoch_is_what_that_will_read() -> None:
@@ -327,6 +345,6 @@ def test_what_is_unread_before_the_first_epoch_is_what_that_will_read() -> None:
     lineage = SimpleNamespace(starting={"events": {"0": 40}})
     driver: Any = SimpleNamespace(settings=settings, batches=SimpleNamespace(lineage=lineage))
     driver.chain, driver.head = SimpleNamespace(published=None), taken(MemoryStore()).head
-    assert Driver._reached_offsets(driver) == {"0": 40}
+    assert Driver._reached_offsets(driver) == {"events": {"0": 40}}
     driver.head = recorded()
-    assert Driver._reached_offsets(driver) == {"0": 30, "1": 60}
+    assert Driver._reached_offsets(driver) == {"events": {"0": 30, "1": 60}}

@@ -43,7 +43,7 @@ def source(*codes: int, patience_s: float = 5.0) -> tuple[KafkaSource, Changing]
 def test_leaders_that_change_are_looked_for_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaders, "WAIT_S", 0.0)
     asked, client = source(*leaders.MOVING)
-    assert asked.committed_ends(["0", "2"]) == {"0": 7, "2": 7}
+    assert asked.committed_ends({"events": ["0", "2"]}) == {"events": {"0": 7, "2": 7}}
     assert client.looked == len(leaders.MOVING)
 
 
@@ -59,5 +59,5 @@ def test_any_other_refusal_and_the_end_of_patience_are_named(
 ) -> None:
     asked, client = source(code, code, patience_s=patience_s)
     with pytest.raises(kind, match=says):
-        asked.committed_ends(["0"])
+        asked.committed_ends({"events": ["0"]})
     assert client.codes == [code]

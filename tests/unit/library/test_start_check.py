@@ -57,7 +57,9 @@ class Stand:
         self.job = Job(pipeline, pipeline_settings(pipeline="counts", **SETTINGS))
         self.facts = dict.fromkeys(["events", "counts.accepted", "counts.accepted.progress"], WELL)
         self.source: Any = SimpleNamespace(
-            same_topic=lambda *_: None, first_offsets=lambda: {"0": 0, "1": 0}, topic_ids=lambda: {"events": "id"}
+            same_topic=lambda *_: None,
+            first_offsets=lambda: {"events": {"0": 0, "1": 0}},
+            topic_ids=lambda: {"events": "id"},
         )
         monkeypatch.setattr(Preflight, "surroundings", lambda _: {"events": "id"})
         monkeypatch.setattr(Preflight, "probe", lambda _: None)

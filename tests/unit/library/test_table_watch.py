@@ -71,7 +71,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Database:
 
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "judge", lambda _, frame: frame)
+    monkeypatch.setattr(rows, "judge_each", lambda _, read: read(None))
 
 
 def watch(pipeline: Pipeline = ORDERS, *trusted: str, shards: int = 2) -> TableWatch:

@@ -39,10 +39,10 @@ class Source:
         self.ends, self.unread = {"0": 0, "1": 0}, {"0": 0, "1": 0}
         self.away = False
 
-    def last_offsets(self) -> dict[str, int]:
+    def last_offsets(self) -> dict[str, dict[str, int]]:
         if self.away:
             raise UnreachableError("it is away", "here", "Wait.")
-        return {name: end + self.unread[name] for name, end in self.ends.items()}
+        return {"t": {name: end + self.unread[name] for name, end in self.ends.items()}}
 
 
 class Driver:

@@ -67,7 +67,8 @@ def fed() -> Metrics:
     record = record_of(declaration(4)).model_copy(update={"catalog": catalog, "filtered": {"bot": 1}})
     metrics.count_epoch(record, {"ids": 1, "total": 1}, {"late": 1}, repeat=False)
     metrics.show_warnings(WARNINGS)
-    metrics.show_unread("events", {"0": (1, 1)}, 0)
+    metrics.show_unread("events", {"0": (1, 1)})
+    metrics.show_degraded(0)
     metrics.show_input(1, 1)
     metrics.show_certificate("kafka:9092", 1)
     return metrics

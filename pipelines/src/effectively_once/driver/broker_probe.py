@@ -51,9 +51,9 @@ def judge(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[W
         SinkError: a topic of a sink takes no write that all replicas in sync have to acknowledge.
 
     """
-    found = list(_warn_of_expiry(settings, facts[settings.topic]))
+    found = [warned for topic in settings.topics for warned in _warn_of_expiry(settings, topic, facts[topic])]
     for name, topic in facts.items():
-        if topic.min_insync > topic.copies and name != settings.topic:
+        if topic.min_insync > topic.copies and name not in settings.topics:
             raise SinkError(
                 f"min.insync.replicas is {topic.min_insync} and a partition has {topic.copies} replicas, so nothing "
                 "can be published",
@@ -74,11 +74,11 @@ def judge(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[W
 
 def find_stalled(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[str]:
     """Name the topics of sinks of which a partition has fewer replicas in sync than a write needs."""
-    return [name for name, topic in facts.items() if topic.in_sync < topic.min_insync and name != settings.topic]
+    return [name for name, topic in facts.items() if topic.in_sync < topic.min_insync and name not in settings.topics]
 
 
-def _warn_of_expiry(settings: PipelineSettings, topic: TopicFacts) -> Iterator[Warned]:
-    where, needed = f"topic {settings.topic}", settings.outage_ms + settings.lateness_ms
+def _warn_of_expiry(settings: PipelineSettings, name: str, topic: TopicFacts) -> Iterator[Warned]:
+    where, needed = f"topic {name}", settings.outage_ms + settings.lateness_ms
     if 0 <= topic.retention_ms < needed:
         yield Warned(
             RETENTION,
@@ -103,7 +103,7 @@ def ask(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFact
         UnreachableError: it does not answer.
 
     """
-    names = [settings.topic]
+    names = [*settings.topics]
     for sink in sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
         names += [shard.topic, shard.progress]

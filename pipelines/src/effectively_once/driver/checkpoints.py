@@ -60,16 +60,26 @@ class Checkpoint:
             CheckpointError: the object is there and cannot be understood.
 
         """
+        sources = self._read_sources(batch_id)
+        if sources is None:
+            return None
+        # Each source has topics of its own.
+        return {topic: ends for source in sources for topic, ends in source.items()}
+
+    def _read_sources(self, batch_id: int) -> list[Offsets] | None:
+        """End offsets of a batch, by Spark's sources. Raises as `offsets`."""
         key = f"{self.layout.checkpoint(self.lineage)}/offsets/{batch_id}"
         body = run(body_of(key), self.store)
         if body is None:
             return None
         try:
-            version, _, source = body.decode().strip().split("\n")
-            if version != "v1":
-                raise ValueError(f"version {version}")
-            offsets: Offsets = json.loads(source)
-            return {topic: {p: int(end) for p, end in ends.items()} for topic, ends in offsets.items()}
+            version, _, *sources = body.decode().strip().split("\n")
+            if version != "v1" or not sources:
+                raise ValueError(f"version {version}, with {len(sources)} sources")
+            return [
+                {topic: {p: int(end) for p, end in ends.items()} for topic, ends in json.loads(source).items()}
+                for source in sources
+            ]
         except (ValueError, AttributeError, TypeError) as wrong:
             raise self._unreadable(key, wrong) from wrong
 
@@ -167,10 +177,11 @@ class Checkpoint:
             for topic, partitions in ends.items()
         }
 
-    def fits(self, head: Head) -> bool:
+    def fits(self, head: Head, sources: int = 1) -> bool:
         """Whether a driver may go on with it: its last batch is the one that the chain recorded last, or new after it.
 
-        One that is gone or lags behind does not fit: the driver then begins a new lineage where the chain ends.
+        One that is gone or lags behind does not fit, nor one of another number of sources, which Spark would refuse:
+        the driver then begins a new lineage where the chain ends.
         """
         if not head.tail:
             return False
@@ -178,6 +189,8 @@ class Checkpoint:
         if not batches or self.lineage != head.tail[-1].lineage:
             return False
         end = {topic: {p: span[1] for p, span in parts.items()} for topic, parts in head.tail[-1].ranges.items()}
+        if len(self._read_sources(batches[-1]) or ()) != sources:
+            return False
         # The last batch may not have reached the chain: then the one before it ends where the chain does.
         return any(self.offsets(batch) == end for batch in batches[-2:])
 

@@ -39,6 +39,7 @@ from effectively_once.ledger import chain, due_epoch, pinned_version
 from effectively_once.ledger.head import Head
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
+from effectively_once.ledger.offsets import Offsets
 from effectively_once.pipeline.job import Job
 from effectively_once.progress import announce, is_observed
 from effectively_once.sources import retained
@@ -119,9 +120,9 @@ class Driver:
 
     def plan_nothing(self, spark: SparkSession) -> DataFrame:
         """Plan an epoch that reads nothing, up to where its rows are brought together and nothing is decided."""
-        at = self.source.first_offsets()
-        ranges = {self.settings.topic: {partition: (offset, offset) for partition, offset in at.items()}}
-        frame = rows.judge(self.pipeline, self.source.between(spark, ranges))
+        first = self.source.first_offsets()
+        ranges = {topic: {p: (offset, offset) for p, offset in parts.items()} for topic, parts in first.items()}
+        frame = rows.judge_each(self.pipeline, partial(self.source.between, spark, ranges))
         timely = rows.timely(self.pipeline, frame, self.epoch_job.windows, watermark_ms=0)
         return rows.in_shards(self.pipeline, timely, self.settings.shards)
 
@@ -141,7 +142,7 @@ class Driver:
             self._preflight.accept(head, self._topic_ids, self.wheel_digest, self.runtime)
             self._preflight.refuse_lost_input(head)
 
-        of_sinks = {topic: identity for topic, identity in self._topic_ids.items() if topic != self.settings.topic}
+        of_sinks = {topic: identity for topic, identity in self._topic_ids.items() if topic not in self.settings.topics}
         self.chain.take_over(self.job.bound, accept, of_sinks)
         self.metrics.show_generation(self.head.generation)
         if self.settings.standby:
@@ -181,24 +182,24 @@ class Driver:
             reshard.begin_shards(self.head, self.settings.shards, opened, self.chain.still_ours)
             points.reach("shards_begun")
             # What follows it may be lost, where the declared epoch was not.
-            retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
+            retained.check(self.head, self.source.first_offsets())
         CertificateWatch.of(self.settings, self.metrics).start(self.stopping)
         if self._watch is not None:
             self._watch.start(self.stopping)
         if self.pipeline.stateful is None:
-            lineage = lineage_of(self.chain, self.source, self.settings.topic)
+            lineage = lineage_of(self.chain, self.source, len(self.pipeline.transforms))
         else:
             lineage = keep_lineage(self.chain, self.source, self.settings)
         self.batches.lineage = lineage
         InputWatch(self.source, self.metrics, self._reached_offsets).start(self.stopping)
-        frame = self.source.stream(spark, lineage.starting)
+        read = partial(self.source.stream, spark, lineage.starting)
         if self.pipeline.stateful is not None:
             stateful_plan.check(self.pipeline, spark)
             self.epoch_job.plan = StatefulPlan(self.job, spark)
-            frame = self.epoch_job.plan.frame(frame)
+            frame = self.epoch_job.plan.frame(read())
         else:
             # The transform is planned here, once; what differs from epoch to epoch is added by `EpochJob`.
-            frame = rows.judge(self.pipeline, frame)
+            frame = rows.judge_each(self.pipeline, read)
         writer = frame.writeStream.foreachBatch(self.on_batch)
         writer = writer.option("checkpointLocation", lineage.checkpoint.folder())
         # The first batch waits until the plan knows the query.
@@ -238,7 +239,7 @@ class Driver:
 
     def _unreadable_time(self, what: BaseException) -> PipelineError | None:
         """Name a record whose Kafka timestamp Spark cannot read, of the declared epoch: no epoch is past it."""
-        topic, bootstrap = self.settings.topic, self.settings.kafka_bootstrap
+        topic, bootstrap = ", ".join(self.settings.topics), self.settings.kafka_bootstrap
 
         def find() -> Unreadable | None:
             declared = self.head.declared
@@ -307,9 +308,9 @@ class Driver:
             log.warning("head cannot be read", error=str(error))
         return None
 
-    def _reached_offsets(self) -> dict[str, int]:
-        """Where the chain ends in the topic, with what is published; before its first epoch, where that will begin."""
+    def _reached_offsets(self) -> Offsets:
+        """Where the chain ends in its input, with what is published; before its first epoch, where that will begin."""
         published = self.chain.published
         last = published.ranges if published is not None else control.reached_ranges(self.head)
-        reached = {partition: end for partition, (_, end) in last.get(self.settings.topic, {}).items()}
-        return reached or self.batches.lineage.starting[self.settings.topic]
+        reached = {topic: {p: end for p, (_, end) in parts.items()} for topic, parts in last.items()}
+        return reached or self.batches.lineage.starting

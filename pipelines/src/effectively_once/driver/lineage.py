@@ -61,19 +61,20 @@ class Lineage:
             )
 
 
-def lineage_of(chain: HeldChain, source: KafkaSource, topic: str) -> Lineage:
+def lineage_of(chain: HeldChain, source: KafkaSource, sources: int = 1) -> Lineage:
     """Go on with the last lineage's checkpoint where it fits the chain, else begin one where the chain ends."""
     head = chain.head
     if head.tail:
         last = head.tail[-1]
         kept = Checkpoint(chain.store, chain.layout, last.lineage)
         starting = continuity.ends(head)
-        if kept.fits(head):
+        if kept.fits(head, sources):
             return Lineage(kept, _start_of_lineage(head, last.lineage), starting)
-        # Partitions that the topic got since begin at their start; Spark wants every partition named.
-        starting[topic] = {**source.first_offsets(), **starting.get(topic, {})}
+        # Partitions that a topic got since begin at their start; Spark wants every partition named.
+        first = source.first_offsets()
+        starting = {topic: {**parts, **starting.get(topic, {})} for topic, parts in first.items()}
     else:
-        starting = {topic: source.starts()}
+        starting = source.starts()
     return _new_lineage(chain, starting)
 
 
@@ -88,7 +89,7 @@ def keep_lineage(chain: HeldChain, source: KafkaSource, settings: PipelineSettin
     # Again: a driver that was replaced may have written meanwhile.
     found = spark_state.checkpoint_of(chain.store, chain.layout, chain.head, settings.shards)
     if found is None:
-        return _new_lineage(chain, {settings.topic: source.starts()})
+        return _new_lineage(chain, source.starts())
     kept, last = found
     # Batch 0 is repeated by Spark only where it is the last one.
     first = _starts(last.ranges)

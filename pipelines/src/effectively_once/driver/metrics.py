@@ -167,15 +167,15 @@ class Metrics:
         self._held.set(share)
         self._retention.set(-1 if retention_s is None else retention_s)
 
-    def show_unread(self, topic: str, unread: Mapping[str, tuple[int, float]], degraded: int) -> None:
-        """Tell how many offsets of each partition no epoch covers, and for how many seconds the oldest has been there.
-
-        `degraded` are the partitions that lack a copy that is in sync.
-        """
+    def show_unread(self, topic: str, unread: Mapping[str, tuple[int, float]]) -> None:
+        """Tell how many offsets of each partition no epoch covers, and how old the oldest is, in seconds."""
         for partition, (number, age_s) in unread.items():
             self._unread.labels(self._pipeline, topic, partition).set(number)
             self._unread_s.labels(self._pipeline, topic, partition).set(age_s)
-        self._degraded.set(degraded)
+
+    def show_degraded(self, partitions: int) -> None:
+        """Tell how many partitions of the input lack a copy that is in sync, as of now."""
+        self._degraded.set(partitions)
         self._seen_at.set(time.time())
 
     def show_certificate(self, server: str, end_s: float) -> None:

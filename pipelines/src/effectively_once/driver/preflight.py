@@ -117,7 +117,7 @@ class Preflight:
             return
         # What no write can mend has its name there; here it would only time out.
         self.warnings()
-        copies = max(facts.copies for name, facts in self._topics.items() if name != settings.topic)
+        copies = max(facts.copies for name, facts in self._topics.items() if name not in settings.topics)
         TransactionProbe(
             settings.kafka_bootstrap,
             settings.pipeline,
@@ -173,7 +173,7 @@ class Preflight:
 
     def refuse_lost_input(self, head: Head) -> None:
         """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
-        retained.check(head, {self.settings.topic: self.source.first_offsets()})
+        retained.check(head, self.source.first_offsets())
 
     def chain(self, held: Held) -> LiveDeltas:
         """Compare a head just taken over with sinks and checkpoint; return what state is folded from.

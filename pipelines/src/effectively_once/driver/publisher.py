@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +124,7 @@ class Publisher:
     def _refuse_lost(self, error: Exception) -> None:
         """Name the failure of an epoch whose input the topic lost meanwhile: Spark has words of its own for it."""
         try:
-            retained.check(self.chain.head, {self.settings.topic: self.source.first_offsets()})
+            retained.check(self.chain.head, self.source.first_offsets())
         except SourceError as why:
             raise why from error
         except UnreachableError:
@@ -142,7 +143,7 @@ class Publisher:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
         ranges = due_epoch.input_of(self.chain.head, declared)
-        frame = rows.judge(self.pipeline, self.source.between(spark, ranges))
+        frame = rows.judge_each(self.pipeline, partial(self.source.between, spark, ranges))
         self.publish(declared, frame, repeat=True)
         self.chain.record()
 

@@ -31,7 +31,7 @@ class Watch:
 
     def __init__(self, settings: PipelineSettings, source: KafkaSource) -> None:
         assert settings.idle_ms is not None  # noqa: S101 - the caller looked
-        self._source, self._topic, self._sources = source, settings.topic, settings.sources
+        self._source, self._sources = source, settings.sources
         self._held_rows_max = settings.held_rows_max
         self._attended = Attended(source.last_offsets)
         self._partitions = Silence(settings.idle_ms, self._attended.seconds)
@@ -75,7 +75,7 @@ class Watch:
         still = [one for one in before if not moved.get(one, True)]
         silent = [*dict.fromkeys([*still, *self._partitions.hear(moved)])]
         # The broker is asked only where somebody might be idle.
-        return without_backlog(silent, ranges, {self._topic: self._source.last_offsets()}) if silent else {}
+        return without_backlog(silent, ranges, self._source.last_offsets()) if silent else {}
 
     def _times(self, last: Clock, head: Head) -> dict[str, int | None]:
         """How far each registered source has come by what the epochs up to now have read; time never falls."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from effectively_once.epoch.plan import each, plan_of
 from effectively_once.epoch.publishable import YEARS_US, limits
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import REFUSED, SENT, of_shards
+from effectively_once.pipeline.definition import Transform
 from effectively_once.pipeline.pipeline import Pipeline
 from effectively_once.state.lateness import Windows
 
@@ -56,7 +58,7 @@ _NOT_BY_RECORD = frozenset(
 
 
 def check(pipeline: Pipeline, spark: SparkSession) -> None:
-    """Try the transform on no rows.
+    """Try each transform on no rows.
 
     Raises:
         SettingsError: it fails, gives other columns than were declared, is no function of one record, or would answer
@@ -64,32 +66,37 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
 
     """
     nothing = spark.createDataFrame([], KAFKA)
+    for transform in pipeline.transforms.values():
+        _check(pipeline, transform, nothing)
+
+
+def _check(pipeline: Pipeline, transform: Transform, nothing: DataFrame) -> None:
     try:
-        frame = _in_ms(pipeline.transform(nothing))
+        frame = _in_ms(transform(nothing))
         given = _attach(pipeline, frame, nothing)
     except Exception as error:
         raise SettingsError(
             f"the transform fails on no rows: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}",
-            where(pipeline.transform),
+            where(transform),
             "Correct it.",
         ) from error
     if beyond := _NOT_BY_RECORD.intersection(_operators(frame, nothing)):
         raise SettingsError(
             f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}",
-            where(pipeline.transform),
+            where(transform),
             "Let it give one row for each record, whatever others come with it. One that is to be left out gets a "
             "declared reason in the column filtered (Pipeline(filtered=...)), one that is wrong a reason. Several rows "
             "of a record are an array (Pipeline(explode=...)).",
         )
     # Spark repeats the batch of a stateful query by itself, at the time that the batch has.
-    chance.refuse(frame, "the transform", where(pipeline.transform), clocks=pipeline.stateful is None)
-    chance.warn(frame, pipeline.deterministic_udfs, where(pipeline.transform))
+    chance.refuse(frame, "the transform", where(transform), clocks=pipeline.stateful is None)
+    chance.warn(frame, pipeline.deterministic_udfs, where(transform))
     wrong = [*exploded.find_mistakes(pipeline, given.schema)]
     wrong = wrong or [*_find_mistakes(pipeline, _explode(pipeline, given).schema)]
     if wrong:
         raise SettingsError(
             f"the transform gives other columns than declared: {'; '.join(wrong)}",
-            where(pipeline.transform),
+            where(transform),
             "Let it give the declared columns and reason. Behind a function on batches of rows (mapInArrow), or an "
             "outer join that adds rows, let it keep topic, partition, offset, value (with ahead_ms also timestamp).",
         )
@@ -146,7 +153,20 @@ def judge(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         `pipeline.judged`, reason (null: it may be accepted), value.
 
     """
-    given = _explode(pipeline, _attach(pipeline, _in_ms(pipeline.transform(frame)), frame))
+    return judge_each(pipeline, lambda topic: frame if topic is None else frame.where(f.col("topic") == topic))
+
+
+def judge_each(pipeline: Pipeline, read: Callable[[str | None], DataFrame]) -> DataFrame:
+    """Do what `judge` does, where each transform has rows of its own to read: those of its topic; of None all.
+
+    Two transforms of one stream would be two streams to Spark, each of all topics, with offsets of its own.
+    """
+    parts = [_judge(pipeline, transform, read(topic)) for topic, transform in pipeline.transforms.items()]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _judge(pipeline: Pipeline, transform: Transform, frame: DataFrame) -> DataFrame:
+    given = _explode(pipeline, _attach(pipeline, _in_ms(transform(frame)), frame))
     # A reason may quote what is no text.
     reason = f.make_valid_utf8("reason")
     if pipeline.filtered:

@@ -62,7 +62,7 @@ def ends(settings: PipelineSettings) -> Ranges:
     source = KafkaSource(settings)
     first = source.first_offsets()
     last = source.committed_ends(first)
-    return {settings.topic: {partition: (start, last[partition]) for partition, start in sorted(first.items())}}
+    return {topic: {p: (start, last[topic][p]) for p, start in sorted(parts.items())} for topic, parts in first.items()}
 
 
 def wait_until_drained(

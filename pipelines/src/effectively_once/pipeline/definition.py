@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+Transform = Callable[["DataFrame"], "DataFrame"]
+
+
 @dataclass(frozen=True)
 class Definition:
     """What an author writes down, before anything is checked; `Pipeline` explains the fields."""
 
-    transform: Callable[[DataFrame], DataFrame]
+    transform: Transform | Mapping[str, Transform]
     columns: pa.Schema
     ids: Literal["attached", "coordinates"] = "attached"
     recorded: RecordedStep | None = None
@@ -38,6 +41,11 @@ class Definition:
     deterministic_udfs: tuple[str, ...] = ()
     filtered: tuple[str, ...] = ()
     explode: Explode | None = None
+
+    @property
+    def transforms(self) -> Mapping[str | None, Transform]:
+        """The transform of each topic, in one order; under None the one of all."""
+        return dict(sorted(self.transform.items())) if isinstance(self.transform, Mapping) else {None: self.transform}
 
     @property
     def timed(self) -> bool:

@@ -34,6 +34,13 @@ class Job:
                 "settings: database",
                 "Set it: postgresql://host:port/database.",
             )
+        read, given = {*self.settings.topics}, {*self.pipeline.transforms} - {None}
+        if given and read != given:
+            raise SettingsError(
+                f"the pipeline has transforms of {', '.join(sorted(map(str, given)))} and reads {self.settings.topic}",
+                "settings: topic",
+                f"Read these topics: {','.join(sorted(map(str, given)))}.",
+            )
         for wrong in wrong_lengths(self.pipeline.windows, self.settings.window_ms):
             raise SettingsError(wrong, "settings: window_ms", "Leave window_ms out, or set one that divides it.")
         if self.settings.idle_ms is not None and (self.pipeline.stateful is not None or not self.pipeline.timed):

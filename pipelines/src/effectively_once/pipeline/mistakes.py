@@ -44,6 +44,7 @@ def mistakes(pipeline: Definition) -> Iterator[str]:
     yield from _wrong_settings(pipeline)
     yield from _wrong_names([column.name for column in columns])
     yield from _wrong_filtered(pipeline.filtered, [column.name for column in columns])
+    yield from _wrong_transforms(pipeline)
     yield from _wrong_explode(pipeline, pipeline.explode, [column.name for column in columns])
     yield from (
         f"column {column.name!r} is of type {column.type}; possible are {TYPES}"
@@ -146,6 +147,15 @@ def _wrong_filtered(reasons: tuple[str, ...], columns: list[str]) -> Iterator[st
     for name in columns:
         if reasons and name.lower() in FILTERED.names:
             yield f"column {name!r} is the library's own where filtered is declared"
+
+
+def _wrong_transforms(pipeline: Definition) -> Iterator[str]:
+    """What is wrong with a transform for each topic."""
+    if isinstance(pipeline.transform, Mapping):
+        if not pipeline.transform:
+            yield "transform has no topic: it is a function, or a mapping of topics to functions"
+        if pipeline.stateful is not None:
+            yield "a stateful query has one transform, which looks at the column topic"
 
 
 def _wrong_explode(pipeline: Definition, explode: Explode | None, columns: list[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once.declared import FUNCTION, TEXT, WHOLE, none_or, one_of, require, several
+from effectively_once.declared import FUNCTION, TEXT, WHOLE, by_name, either, none_or, one_of, require, several
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline.columns import ATTACHED, DEAD_LETTER, TIME
 from effectively_once.pipeline.definition import Definition
@@ -37,7 +37,8 @@ class Pipeline(Definition):
             (long, ms since 1970, fixed with the id) or in its place `event_time` (timestamp), `reason` (null, or why
             the record goes to the dead letters) and `columns`. One row out for each row in. The library knows by
             itself which record each row was made of, except behind a function in Python on batches of rows
-            (`mapInArrow`, `mapInPandas`): there keep topic, partition, offset and value.
+            (`mapInArrow`, `mapInPandas`): there keep topic, partition, offset and value. Of a pipeline that reads
+            several topics it is one function, which sees the column `topic`, or one for each: a mapping of topics.
         columns: what it adds beside that, names and types: text as Spark's DDL ("user string, amount decimal(10, 2)"),
             a StructType or a pyarrow.Schema, which it is from then on. A row of which a key, an aggregated column, one
             that is NOT NULL, its id or its time is null goes to the dead letters by itself.
@@ -76,7 +77,7 @@ class Pipeline(Definition):
         become_schema(self, "columns")
         require(
             self,
-            transform=FUNCTION,
+            transform=either(FUNCTION, by_name(FUNCTION)),
             columns=COLUMNS,
             recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
             rows=several(SINK),
@@ -103,7 +104,7 @@ class Pipeline(Definition):
         steps = (self.recorded, self.stateful)
         own = [value for each in self.windows for value in each.values.values() if isinstance(value, OwnAggregate)]
         functions = [function for value in own for function in (value.zero, value.add, value.merge, value.finish)]
-        return [self.transform, *(step.function for step in steps if step is not None), *functions]
+        return [*self.transforms.values(), *(step.function for step in steps if step is not None), *functions]
 
     @property
     def aggregated(self) -> tuple[str, ...]:

@@ -25,20 +25,20 @@ def _bootstrap(value: str) -> str:
     return value
 
 
-def _one_topic(value: Any) -> Any:
-    """Name the bound where somebody asks for several: the clock, starts and operators' commands know of one."""
+def _in_order(value: Any) -> Any:
+    """Write several topics as one text, in one order: the chain keeps it."""
     names = value.split(",") if isinstance(value, str) else value
-    if isinstance(names, list | tuple | Mapping) and len(names) > 1:
-        raise ValueError(
-            f"a pipeline reads one topic, got {value!r}: declare a pipeline for each topic, or send to one topic"
-        )
-    return value
+    is_texts = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return ",".join(sorted(names)) if is_texts else value
 
 
 def _topic(value: str) -> str:
     """Kafka's rule. 200 of its 249 characters: the names of other topics begin with this one."""
-    if value in (".", ".."):
+    names = value.split(",")
+    if {".", ".."} & {*names}:
         raise ValueError(f"Kafka has no topic of this name, got {value!r}")
+    if len({*names}) < len(names):
+        raise ValueError(f"a topic is named twice, got {value!r}")
     return value
 
 
@@ -68,10 +68,11 @@ _HOST = r"[A-Za-z0-9._-]+:[0-9]{1,5}"
 Bootstrap = Annotated[
     str, Field(pattern=f"^{_HOST}(,{_HOST})*$", examples=["kafka-0:9092,kafka-1:9092"]), AfterValidator(_bootstrap)
 ]
+_TOPIC = r"[A-Za-z0-9._-]{1,200}"
 Topic = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", examples=["events"]),
-    BeforeValidator(_one_topic),
+    Field(pattern=f"^{_TOPIC}(,{_TOPIC})*$", examples=["events", "orders,returns"]),
+    BeforeValidator(_in_order),
     AfterValidator(_topic),
 ]
 Time = Annotated[
@@ -108,7 +109,7 @@ class PipelineSettings(BaseModel):
 
     Attributes:
         pipeline: its identity: drivers of one name fence each other, progress marks and objects carry it.
-        topic: the Kafka topic it reads.
+        topic: the Kafka topic it reads, or several, with commas between them; the same ones for good.
         begins_at: where a pipeline without a chain begins: in each partition with the first record of that Kafka
             timestamp or later. None: with all that the topic holds.
         job: the module that declares it as `pipeline`, or `module:name`.
@@ -179,15 +180,23 @@ class PipelineSettings(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> PipelineSettings:
-        if self.topic.startswith(f"{self.pipeline}."):
-            raise ValueError(
-                f"topic {self.topic!r} begins with the pipeline's name: the pipeline would read what it writes"
-            )
+        for topic in self.topics:
+            if topic.startswith(f"{self.pipeline}."):
+                raise ValueError(
+                    f"topic {topic!r} begins with the pipeline's name: the pipeline would read what it writes"
+                )
+        if self.sources and len(self.topics) > 1:
+            raise ValueError("sources say how far they are in one topic: leave them out, or read one topic")
         if self.sources and self.idle_ms is None:
             raise ValueError("sources need idle_ms: the time of a source is beside that of the partitions")
         if len({*self.sources}) < len(self.sources):
             raise ValueError(f"sources name one twice: {', '.join(self.sources)}")
         return self
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of the topics it reads."""
+        return (*self.topic.split(","),)
 
     @property
     def bucket(self) -> BucketAddress:

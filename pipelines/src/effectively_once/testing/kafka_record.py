@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from effectively_once.declared import WHOLE, Kind, none_or, one_of, require
+from effectively_once.declared import TEXT, WHOLE, Kind, none_or, one_of, require
 from effectively_once.epoch.publishable import YEARS_US
 from effectively_once.errors import SettingsError
 
@@ -32,6 +32,7 @@ class KafkaRecord:
     Attributes:
         value: as `Trial.epoch` takes it.
         key: None for no key.
+        topic: of a pipeline with a transform for each.
         timestamp_ms: the column `timestamp`, ms since 1970; None for null, which no broker gives.
 
     """
@@ -39,10 +40,11 @@ class KafkaRecord:
     value: Value
     key: bytes | str | None = None
     timestamp_ms: int | None = None
+    topic: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse other types, and what cannot be sent. Raises SettingsError."""
-        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(_MOMENT))
+        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(_MOMENT), topic=none_or(TEXT))
         for name in ("value", "key"):
             try:
                 encode(getattr(self, name))

@@ -63,10 +63,11 @@ class Trial:
         if pipeline.stateful is not None:
             raise SettingsError("a trial has no state of Spark's own", "Trial", "Run the job here: `make run`.")
         rows.check(pipeline, spark)
+        self._topics = sorted(topic or "trial" for topic in pipeline.transforms)
         self._settings = PipelineSettings(
             # A name of its own: folded state is kept by it.
             pipeline=f"trial_{uuid.uuid4().hex[:12]}",
-            topic="trial",
+            topic=",".join(self._topics),
             job="trial",
             kafka_bootstrap="trial:9092",
             s3_endpoint="http://trial",
@@ -114,7 +115,7 @@ class Trial:
         """
         records = [value if isinstance(value, KafkaRecord) else KafkaRecord(value) for value in values]
         sent = [
-            (encode(one.key), encode(one.value), "trial", 0, offset, one.timestamp, 0)
+            (encode(one.key), encode(one.value), self._topic_of(one), 0, offset, one.timestamp, 0)
             for offset, one in enumerate(records, self._offset)
         ]
         first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
@@ -123,7 +124,7 @@ class Trial:
             epoch=before.epoch + 1 if before else 0,
             lineage="trial",
             batch_id=0,
-            ranges={"trial": {"0": (first, self._offset)}},
+            ranges={topic: {"0": (first, self._offset)} for topic in self._topics},
             topic_ids={},
             watermark_ms=self.watermark_ms,
             previous_watermark_ms=before.watermark_ms if before else None,
@@ -136,6 +137,16 @@ class Trial:
             self._last, outputs = self._run(declaration)
         self._live.add(self._last)
         return outputs
+
+    def _topic_of(self, record: KafkaRecord) -> str:
+        topic = record.topic or self._topics[0]
+        if topic not in self._topics or (record.topic is None and len(self._topics) > 1):
+            raise SettingsError(
+                f"a record of topic {record.topic} has no transform",
+                "Trial.epoch",
+                f"Write KafkaRecord(value, topic=...), one of {', '.join(self._topics)}.",
+            )
+        return topic
 
     def repeat(self) -> Outputs:
         """Run the last epoch again, as whoever recovers it does; return what it publishes, which is the same.
@@ -157,7 +168,8 @@ class Trial:
         frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
         timely = rows.timely(pipeline, rows.judge(pipeline, frame), self._windows, declaration.watermark_ms)
         whole = self._one_a_record(_cast(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
-        left_out.refuse_undeclared(whole, rows.where(pipeline.transform))
+        names = ", ".join(map(rows.where, pipeline.transforms.values()))
+        left_out.refuse_undeclared(whole, names)
         values = {record[4]: record[1] for record in self._sent}
         self._left_out = [*left_out.show(whole, values, exploded=pipeline.explode is not None)]
         told = [

@@ -56,7 +56,7 @@ def reconcile(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | No
     head = run(chain.read(layout), S3ObjectStore(settings.bucket))
     last, watermark_ms = require_ended(head, layout)
     source.same_topic(head, source.topic_ids())
-    ranges = {settings.topic: held_ranges(source.first_offsets(), last, settings.topic, since_ms)}
+    ranges = {settings.topic: held_ranges(source.first_offsets()[settings.topic], last, settings.topic, since_ms)}
     windows = each.windows(settings.windows)
     own = f"{settings.pipeline}.{each.to.name}"
     topics = [own, *beside]
@@ -99,6 +99,8 @@ def countable(job: Job) -> Windowed:
 
     """
     pipeline, where = job.pipeline, f"declaration of {job.settings.pipeline}"
+    if len(job.settings.topics) > 1:
+        raise SettingsError("a batch run reads one topic", where, "Reconcile pipelines that read one topic.")
     for each in pipeline.windows:
         if not isinstance(each.to, ToKafka) or not cells.names_of_sums(each) or not _whole(each, each.to):
             continue

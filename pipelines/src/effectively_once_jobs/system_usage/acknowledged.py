@@ -73,7 +73,7 @@ class Topic:
                 "auto.offset.reset": "error",
             }
         )
-        first = KafkaSource(settings).first_offsets()
+        first = KafkaSource(settings).first_offsets()[self._name]
         asked = [TopicPartition(self._name, int(partition)) for partition in first]
         try:
             known = self._consumer.committed(asked, timeout=ANSWER_S)

@@ -44,7 +44,7 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
     checkpoint = Checkpoint(store, Layout(settings.pipeline), LINEAGE)
     committed = checkpoint.batches("commits") if settings.semantics == CHECKPOINTED else []
     restored = snapshots.restore(totals, max(committed, default=-1))
-    stream = source.stream(spark, {settings.topic: source.first_offsets()})
+    stream = source.stream(spark, source.first_offsets())
     rows = transactions(stream).where("reason IS NULL")
 
     def publish(batch: DataFrame, number: int) -> None:

@@ -40,7 +40,7 @@ def start(settings: WaySettings, spark: SparkSession) -> StreamingQuery:
     for name, value in stateful_settings(settings.shards).items():
         spark.conf.set(name, value)
     source = KafkaSource(settings)
-    stream = source.stream(spark, {settings.topic: source.first_offsets()})
+    stream = source.stream(spark, source.first_offsets())
     table = partial(_write, settings.database, settings.pipeline)
 
     def publish(batch: DataFrame, number: int) -> None:

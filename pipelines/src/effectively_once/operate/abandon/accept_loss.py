@@ -66,7 +66,7 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
     head = run(chain.there(layout), store)
     if head is None or (head.declared is None and not head.tail):
         raise ControlError("no epoch has read anything", layout.head, "Start the pipeline: it begins at what is there.")
-    first = {settings.topic: source.first_offsets()}
+    first = source.first_offsets()
     begun = head.declared is not None and head.declared.lost is not None
     lost = _find_lost(head, first)
     if not lost and not begun:

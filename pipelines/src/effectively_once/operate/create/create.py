@@ -105,42 +105,43 @@ def create_needed(
     broker = KafkaCluster(settings.kafka_bootstrap)
     of_source = tuple({**BOUNDS, **needs.config}.items())
     wanted = [
-        replace(topic, config=of_source) if topic.name == settings.topic else topic
+        replace(topic, config=of_source) if topic.name in settings.topics else topic
         for topic in topics(_record_bytes(settings, needs, deadline_s))
     ]
-    wanted += _list_needed(broker, settings.topic, needs, source_partitions, deadline_s)
+    wanted += _list_needed(broker, settings.topics, needs, source_partitions, deadline_s)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
     make_schema(settings.database, needs, patience_s=deadline_s, say=say)
 
 
 def _record_bytes(settings: PipelineSettings, needs: Needs, deadline_s: float) -> int:
-    """How large a record of the source may be: of the one that is there, else as its job needs it."""
+    """How large a record of the source may be: of those that are there, else as its job needs it."""
     broker, found = KafkaCluster(settings.kafka_bootstrap), int(needs.config.get(SIZE, RECORD_BYTES))
 
     def look() -> None:
         nonlocal found
-        there = broker.topics([settings.topic])
-        found = there[settings.topic].record_bytes if settings.topic in there else found
+        there = broker.topics([*settings.topics])
+        found = max((one.record_bytes for one in there.values()), default=found)
 
     until("topics", settings.kafka_bootstrap, deadline_s, look)
     return found
 
 
 def _list_needed(
-    broker: Broker, source: str, needs: Needs, source_partitions: int | None, deadline_s: float
+    broker: Broker, source: Sequence[str], needs: Needs, source_partitions: int | None, deadline_s: float
 ) -> Iterator[Topic]:
     """Topics that a job needs, as wide as its source, which is waited for where somebody else makes it."""
     found = source_partitions or 0
 
     def look() -> None:
         nonlocal found
-        there = broker.topics([source])
-        if source not in there:
-            raise NotYetError(f"topic {source} is not there")
-        found = there[source].partitions
+        there = broker.topics([*source])
+        for name in source:
+            if name not in there:
+                raise NotYetError(f"topic {name} is not there")
+        found = max(there[name].partitions for name in source)
 
     if needs.topics and not found:
-        until(f"topic {source}", "the job's further topics are to be as wide", deadline_s, look)
+        until(f"topic {', '.join(source)}", "the job's further topics are to be as wide", deadline_s, look)
     for name in needs.topics:
         yield Topic(name, found, config=tuple(needs.config.items()))

@@ -19,7 +19,7 @@ from effectively_once.errors import PipelineError
 from effectively_once.operate.create.bucket import EVENT_LOG
 from effectively_once.operate.create.create import create, create_needed
 from effectively_once.operate.create.needs import needs_of, undeclared
-from effectively_once.operate.create.topics import Topic
+from effectively_once.operate.create.topics import source_topics
 from effectively_once.pipeline.job import job_of
 from effectively_once.pipeline.settings import load
 
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
         settings = load(given.settings)
         needs = needs_of(settings.job, given.whole or given.settings)
         if undeclared(settings.job):
-            source = [Topic(settings.topic, given.source_partitions, source=True)] if given.source_partitions else []
+            source = source_topics(settings, given.source_partitions)
             create_needed(settings, needs, lambda _: source, **how)
         else:
             create(job_of(given.settings), needs=needs, **how)

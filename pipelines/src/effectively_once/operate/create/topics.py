@@ -10,6 +10,7 @@ from effectively_once.driver.sink_topics import needed_bytes, refuse_expiring, r
 from effectively_once.errors import SinkError, SourceError
 from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.pipeline.sinks import GROWTH, RECORD_BYTES
 from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sources.statement import topic_of
@@ -45,10 +46,15 @@ class Found:
     record_bytes: int = RECORD_BYTES
 
 
+def source_topics(settings: PipelineSettings, partitions: int | None) -> list[Topic]:
+    """Return the topics that a pipeline reads, where they are asked for."""
+    return [Topic(name, partitions, source=True) for name in settings.topics] if partitions else []
+
+
 def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
     """Return the topics of a pipeline: rows and marks of every sink, a start's own, the source when it is asked for."""
     settings = job.settings
-    found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
+    found = source_topics(settings, source_partitions)
     if settings.sources:
         found += [Topic(topic_of(settings.topic), 1, compacted=True, source=True)]
     for sink in job.pipeline.kafka_sinks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -64,7 +64,7 @@ class Replay:
 
     Args:
         sender: an idempotent producer.
-        topic: where they go.
+        topics: where they go: each to the one that it came from, else to the first.
         edit: gives what to send instead, or None to leave one out.
         late: whether records that came too late are sent. They are late again, unless they are edited.
         say: is told how far it is.
@@ -76,7 +76,7 @@ class Replay:
     def __init__(
         self,
         sender: Sender,
-        topic: str,
+        topics: Sequence[str],
         edit: Edit | None = None,
         *,
         late: bool = False,
@@ -84,8 +84,9 @@ class Replay:
         whole: Whole = lambda it: it,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._sender, self._topic, self._edit, self._late = sender, topic, edit, late
+        self._sender, self._topics, self._edit, self._late = sender, topics, edit, late
         self._say, self._whole, self._clock = say, whole, clock
+        self._where = f"topic {', '.join(topics)}"
         self._refused: list[Any] = []
         self._whole_records: set[tuple[str, int, int]] = set()
         self.done = Replayed()
@@ -132,13 +133,14 @@ class Replay:
         if self._edit is not None and value is None:
             self.done.left["left out by the edit"] += 1
             return
-        topic, partition, _ = letter.source
+        came_from, partition, _ = letter.source
+        topic = came_from if came_from in self._topics else self._topics[0]
         # Where records of one key were before; the key itself is not kept in a dead letter.
-        where = {"partition": partition} if topic == self._topic else {}
+        where = {"partition": partition} if topic == came_from else {}
         while True:
             try:
                 self._sender.produce(
-                    self._topic,
+                    topic,
                     value,
                     headers=[(HEADER, letter.coordinate.encode())],
                     on_delivery=self._take_delivery,
@@ -182,7 +184,7 @@ class Replay:
                 raise UnreachableError(
                     f"the Kafka broker acknowledged nothing for {SILENCE_S:g} s; of {self.done.sent:,} records "
                     f"{acknowledged:,} are acknowledged",
-                    f"topic {self._topic}",
+                    self._where,
                     "Check the broker, then run the replay again.",
                 )
         self._raise_refused()
@@ -198,7 +200,7 @@ class Replay:
             raise SinkError(
                 f"the Kafka broker refused a record: {self._refused[0].str()}; of {self.done.sent:,} records "
                 f"{self.done.acknowledged:,} are acknowledged",
-                f"topic {self._topic}",
+                self._where,
                 "Correct it, then run the replay again.",
             )
 
@@ -254,10 +256,12 @@ def replay(
         PipelineError: any of the named refusals; what was acknowledged before stays sent.
 
     """
-    topic = to or settings.topic
-    refuse_impossible(settings, topic, meant, late=anyway, edited=edit is not None)
+    topics = (to,) if to else settings.topics
+    for topic in topics:
+        refuse_impossible(settings, topic, meant, late=anyway, edited=edit is not None)
     function = edit_of(edit) if edit else None
-    _refuse_missing(settings, topic)
+    for topic in topics:
+        _refuse_missing(settings, topic)
     producer = Producer(
         {
             **client_config(settings.kafka_bootstrap),
@@ -267,12 +271,13 @@ def replay(
             "message.max.bytes": 100_000_000,
         }
     )
-    work = Replay(producer, topic, function, late=anyway, say=say, whole=whole)
+    work = Replay(producer, topics, function, late=anyway, say=say, whole=whole)
     try:
         work.run(messages, meant)
     finally:
         done = work.done
-        say(f"{done.acknowledged:,} of {done.sent:,} records that were sent to topic {topic} are acknowledged")
+        where = ", ".join(topics)
+        say(f"{done.acknowledged:,} of {done.sent:,} records that were sent to topic {where} are acknowledged")
         if done.left:
             say("not sent: " + ", ".join(f"{number:,} {why}" for why, number in sorted(done.left.items())))
         if done.sent:

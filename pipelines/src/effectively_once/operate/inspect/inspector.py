@@ -183,7 +183,7 @@ class Inspector:
         checkpoint = Checkpoint(self._store, self._layout, lineage)
         checkpoint.check()
         if self._job.pipeline.stateful is None:
-            return checkpoint.fits(head)
+            return checkpoint.fits(head, len(self._job.pipeline.transforms))
         try:
             checkpoint.go_on(head)
         except CheckpointError:
