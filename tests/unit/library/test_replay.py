@@ -103,7 +103,7 @@ def test_results_of_windows_are_no_records_and_are_not_sent(reason: str) -> None
 def test_a_record_that_was_cut_is_not_sent_as_a_tombstone() -> None:
     """Of a former version: its content is in the topic that it came from, and nowhere else."""
     cut = DeadLetter("malformed", None, None, 0, ("events", 0, 0), Cut(bytes=10**7, sha256="0" * 64))
-    done = Replay(MemorySender(), "events").run([cut, *letters(1)], ALL)
+    done = Replay(MemorySender(), ("events",)).run([cut, *letters(1)], ALL)
     assert (done.sent, [*done.left.values()]) == (1, [1])
     assert "send them from their source" in next(iter(done.left))
 
@@ -124,7 +124,7 @@ def test_a_tombstone_is_sent_as_null_and_has_nothing_to_edit() -> None:
     sender = MemorySender()
     assert Replay(sender, ("events",)).run(tombstone, ALL).sent == 1
     assert sender.sent[0]["value"] is None
-    done = Replay(MemorySender(), "events", lambda value: value + b"!").run(tombstone, ALL)
+    done = Replay(MemorySender(), ("events",), lambda value: value + b"!").run(tombstone, ALL)
     assert (done.sent, done.left) == (0, {"tombstones, which have nothing to edit": 1})
 
 
@@ -156,7 +156,7 @@ def test_an_edit_that_fails_is_named_with_its_record(edit: Edit, said: str) -> N
 
 
 def test_a_record_that_the_broker_refuses_ends_the_replay() -> None:
-    replay = Replay(MemorySender(refuse=4), "events")
+    replay = Replay(MemorySender(refuse=4), ("events",))
     with pytest.raises(SinkError, match=r"refused a record.*; of \d+ records 4 are acknowledged"):
         replay.run(letters(20), ALL)
     assert replay.done.sent < 20
@@ -164,20 +164,20 @@ def test_a_record_that_the_broker_refuses_ends_the_replay() -> None:
 
 def test_the_last_record_may_be_the_refused_one() -> None:
     with pytest.raises(SinkError, match="of 3 records 2 are acknowledged"):
-        Replay(MemorySender(refuse=2), "events").run(letters(3), ALL)
+        Replay(MemorySender(refuse=2), ("events",)).run(letters(3), ALL)
 
 
 @pytest.mark.parametrize("number", [2, 20])
 def test_a_broker_that_acknowledges_nothing_is_not_waited_for_without_end(number: int) -> None:
     ticks = count(step=10)
-    replay = Replay(MemorySender(at_a_time=0), "events", clock=lambda: float(next(ticks)))
+    replay = Replay(MemorySender(at_a_time=0), ("events",), clock=lambda: float(next(ticks)))
     with pytest.raises(UnreachableError, match=r"acknowledged nothing for 60 s; of \d records 0 are acknowledged"):
         replay.run(letters(number), ALL)
 
 
 def test_progress_is_told() -> None:
     said: list[str] = []
-    Replay(MemorySender(at_a_time=50_000, room=50_000), "events", say=said.append).run(letters(20_000), ALL)
+    Replay(MemorySender(at_a_time=50_000, room=50_000), ("events",), say=said.append).run(letters(20_000), ALL)
     assert said == ["10,000 are sent, 0 acknowledged", "20,000 are sent, 0 acknowledged"]
 
 

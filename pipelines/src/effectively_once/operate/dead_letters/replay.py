@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -76,7 +76,7 @@ class Replay:
     def __init__(
         self,
         sender: Sender,
-        topics: Sequence[str],
+        topics: tuple[str, ...],
         edit: Edit | None = None,
         *,
         late: bool = False,
