@@ -223,15 +223,14 @@ class KafkaSource:
             UnreachableError: no broker answers.
 
         """
-        read = {topic: ranges.get(topic, {}) for topic in self.topics}
-        if lost := self._lost(read):
+        if lost := self._lost(ranges):
             raise retained.refusal(lost)
 
         def look() -> list[Beyond]:
             self.look(ranges)
-            return self._list_beyond(read)
+            return self._list_beyond(ranges)
 
-        missing: list[Beyond] = self._list_beyond(read) and tenacity.Retrying(
+        missing: list[Beyond] = self._list_beyond(ranges) and tenacity.Retrying(
             retry=tenacity.retry_if_result(bool),
             wait=tenacity.wait_fixed(ENDS_WAIT_S),
             stop=tenacity.stop_after_delay(self._settings.start_patience_s),
@@ -239,7 +238,7 @@ class KafkaSource:
         )(look)
         for topic, partition in missing:
             raise SourceError(
-                f"a range ends at offset {read[topic][partition][1]}, and records are committed up to "
+                f"a range ends at offset {ranges[topic][partition][1]}, and records are committed up to "
                 f"{self._ends.get((topic, partition), 0)} alone",
                 f"topic {topic} partition {partition}",
                 "Where the topic lost records, send them again or restore it. Where it did not, delete the checkpoint "
@@ -252,7 +251,7 @@ class KafkaSource:
         Raises what `committed_ends` raises.
         """
         asked: dict[str, list[str]] = {}
-        for topic, partition in self._list_beyond({topic: ranges.get(topic, {}) for topic in self.topics}):
+        for topic, partition in self._list_beyond(ranges):
             asked.setdefault(topic, []).append(partition)
         # Of the same topic the end never sinks: what was told before still holds.
         for topic, ends in (self.committed_ends(asked) if asked else {}).items():
