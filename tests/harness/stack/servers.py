@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from effectively_once.sinks.database import PASSWORD, USER
 from infra.embedded.postgres import PostgresServer
@@ -35,8 +36,8 @@ def result_store(directory: RunDirectory, programs: Path | None) -> Iterator[Pos
     server = PostgresServer(directory.path / "work" / "postgres", directory.logs / "postgres.log", programs)
     try:
         server.start()
-        os.environ.update({USER: server.user, PASSWORD: server.password})
-        yield server
+        with patch.dict(os.environ, {USER: server.user, PASSWORD: server.password}):
+            yield server
     finally:
         server.stop()
         server.remove()
