@@ -49,7 +49,16 @@ class Drives:
         """Start a server; it knows the others by their addresses."""
         address = f"{HOST}:{self.ports[number]}"
         drives = [f"http://{HOST}:{port}{self.folder / f'drive-{each}'}" for each, port in enumerate(self.ports)]
-        words = [self.binary, "server", "--quiet", "--certs-dir", self.folder / "certs", "--address", address, *drives]
+        words: list[str | Path] = [
+            self.binary,
+            "server",
+            "--quiet",
+            "--certs-dir",
+            self.folder / "certs",
+            "--address",
+            address,
+            *drives,
+        ]
         env = {
             "HOME": str(self.folder),
             "MINIO_ROOT_USER": os.environ[ACCESS_KEY],
