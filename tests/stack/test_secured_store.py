@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from effectively_once.ledger.objects import Delete, Found, Get, Put, run
 from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once.store.s3_client import ACCESS_KEY, CERTIFICATES, SECRET_KEY
 from infra.certificates import make_authority
-from infra.embedded.ports import HOST, free_ports
-from infra.embedded.process import Child, wait_for
-from infra.toolchain.prepare import prepare
+from infra.embedded.ports import HOST
+from infra.embedded.process import wait_for
+from tests.drives import Drives
 from tests.stack.secured_store import Secured, mount_certificates, secured_store
 
 pytestmark = pytest.mark.stack
@@ -126,59 +125,30 @@ def test_a_plain_connection_is_refused_by_that(secured: Secured, store_of: As) -
             ask()
 
 
-def own_address() -> str:
-    """Return an address of this machine: in a container drives do not find each other on the loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        try:
-            # Nothing is sent.
-            asked.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine has no network, and drives do not take its loopback")
-        return str(asked.getsockname()[0])
-
-
 @pytest.mark.parametrize("believed", [True, False])
 def test_drives_of_two_certificates_find_each_other_by_the_authority(tmp_path: Path, believed: bool) -> None:
     """While certificates are renewed nodes show different ones, and what a node shows itself it believes anyway."""
-    ports, authority, host = free_ports(4), make_authority("a platform"), own_address()
-    drives = [f"https://{host}:{port}/{tmp_path}/drive{number}" for number, port in enumerate(ports)]
+    authority = make_authority("a platform")
     for one in ("old", "new"):
-        mount_certificates(tmp_path / one, authority, [host])
+        mount_certificates(tmp_path / one, authority, [HOST])
         if not believed:
             (tmp_path / one / "CAs" / "ca.crt").unlink()
     (tmp_path / "ca.crt").write_text(authority.certificate)
-    minio = prepare().minio
-    # Drives of this machine's own disk, as a test has them.
-    environment = {"HOME": str(tmp_path), "MINIO_CI_CD": "1", "MINIO_BROWSER": "off", "MINIO_UPDATE": "off"}
-    logs = [tmp_path / f"node{number}.log" for number in range(4)]
-    nodes = [
-        Child(
-            f"node {number}",
-            [
-                *(minio, "server", "--quiet", "--certs-dir", tmp_path / ("old" if number < 2 else "new")),
-                *("--address", f"{host}:{port}", *drives),
-            ],
-            logs[number],
-            cwd=tmp_path,
-            env=environment,
-        )
-        for number, port in enumerate(ports)
-    ]
+    drives = Drives(tmp_path, 4, authority=tmp_path / "ca.crt")
+
+    def is_writable() -> bool:
+        return drives.is_healthy(0, "cluster")
+
+    def is_refused() -> bool:
+        return any("unknown authority" in one.log.read_text() for one in drives.servers.values())
+
     try:
-        with urllib3.PoolManager(retries=False, timeout=2.0, ca_certs=str(tmp_path / "ca.crt")) as http:
-
-            def is_writable() -> bool:
-                return http.request("GET", f"https://{host}:{ports[0]}/minio/health/cluster").status == 200
-
-            if believed:
-                wait_for("four drives", 40.0, is_writable, nodes[0])
-                return
-
-            def is_refused() -> bool:
-                return any("unknown authority" in one.read_text() for one in logs)
-
-            wait_for("a node that does not believe another", 40.0, is_refused, nodes[0])
-            assert not is_writable()
+        for number in range(4):
+            drives.start(number, "old" if number < 2 else "new")
+        if believed:
+            wait_for("four drives", 40.0, is_writable, drives.servers[0])
+            return
+        wait_for("a node that does not believe another", 40.0, is_refused, drives.servers[0])
+        assert not is_writable()
     finally:
-        for node in nodes:
-            node.stop(0)
+        drives.kill_all()
