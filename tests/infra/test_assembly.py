@@ -64,6 +64,7 @@ def test_a_pipeline_waits_for_keys_that_are_not_its_own_too(plain: Deployed) -> 
 
 
 @pytest.mark.parametrize("profile", ["ci", "brokers", "ha", "production"])
+@pytest.mark.thinned(2)
 def test_a_quorum_counts_as_formed_once_its_nodes_are_ready(profile: str) -> None:
     """Before that a node has to be formatted; and what says so lives as long as the disks."""
     wanted = settings(profile=profile)

@@ -96,6 +96,7 @@ LIVING: list[tuple[str, Repair, dict[str, Any], str, int]] = [
 @pytest.mark.parametrize(
     ("repair", "drivers", "operators", "hole", "steps"), [pytest.param(*case, id=what) for what, *case in DEAD]
 )
+@pytest.mark.thinned(2)
 def test_a_rule_left_out_leaves_a_hole_where_drivers_are_stopped(
     repair: Repair, drivers: dict[str, Any], operators: dict[str, Any], hole: str, steps: int
 ) -> None:

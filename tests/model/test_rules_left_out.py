@@ -114,6 +114,7 @@ def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "pipeline", "hole"), EARLY)
+@pytest.mark.thinned(2)
 def test_an_input_that_ends_early_leaves_an_epoch_that_nobody_finishes(
     rule: str, pipeline: Pipeline, hole: str
 ) -> None:
@@ -125,6 +126,7 @@ def test_an_input_that_ends_early_leaves_an_epoch_that_nobody_finishes(
 
 
 @pytest.mark.parametrize(("rule", "pipeline", "rows"), MISSED)
+@pytest.mark.thinned(2)
 def test_an_input_that_ends_early_leaves_readers_without_rows(rule: str, pipeline: Pipeline, rows: str) -> None:
     """The digests of R4 compare repeats; where an epoch is recorded at once they never see its part."""
     found = explored(pipeline, _without(rule), early=1, excused=lambda how: OTHERWISE in how or REPEAT in how)
@@ -133,6 +135,7 @@ def test_an_input_that_ends_early_leaves_readers_without_rows(rule: str, pipelin
 
 
 @pytest.mark.parametrize(("rule", "losses", "hole"), FORGOTTEN)
+@pytest.mark.thinned(2)
 def test_a_commit_that_is_left_open_is_shown_twice_or_dropped(rule: str, losses: int, hole: str) -> None:
     """Without it the mark is not found, or the next commit of its producer, if it fails, takes its rows with it."""
     found = explored(SHORT_KAFKA, _without(rule), losses, forgets=1)
@@ -148,6 +151,7 @@ def test_a_second_line_of_defence_left_out_alone_leaves_none(guard: str) -> None
 
 
 @pytest.mark.parametrize(("rule", "guard", "pipeline", "hole"), BOTH)
+@pytest.mark.thinned(2)
 def test_a_second_line_of_defence_shows_where_another_rule_is_left_out(
     rule: str, guard: str, pipeline: Pipeline, hole: str
 ) -> None:

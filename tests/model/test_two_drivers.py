@@ -64,7 +64,7 @@ FENCED, REFUSED, UNKNOWN = ("Commit fenced",), ("Commit refused",), ("Commit unk
 MANIFEST_ONCE, MANIFEST_LOST = (f"Put {MANIFEST} -> Refused",), (f"Put {MANIFEST} -> Lost",)
 PART = ("Read -> a part", "Read -> all")
 CASES = [
-    Case("kafka", KAFKA, 0, 0, 19_000, (*FENCED, *COLLECTED), ANEW),
+    Case("kafka", KAFKA, 0, 0, 19_000, (*FENCED, *COLLECTED), ANEW, deep=True),
     Case(
         "kafka", KAFKA, 1, 0, 500_000, (*FENCED, *UNKNOWN, *COLLECTED, "Put model/head.json -> Lost"), ANEW, deep=True
     ),
@@ -91,7 +91,7 @@ CASES = [
     Case("files", FILES, 0, 0, 22_000, PART, ANEW, deep=True, early=1),
     Case("state", STATE, 0, 0, 60_000, (*PART, *MERGED), MISSING, deep=True, early=1),
     Case("two-steps", TWO_STEPS, 0, 0, 97_000, (*PART, *FENCED), deep=True, early=1),
-    Case("short-kafka", SHORT_KAFKA, 0, 0, 15_000, FENCED, ANEW, forgets=1),
+    Case("short-kafka", SHORT_KAFKA, 0, 0, 15_000, FENCED, ANEW, deep=True, forgets=1),
     Case("short-kafka", SHORT_KAFKA, 1, 0, 360_000, (*FENCED, *UNKNOWN), ANEW, deep=True, forgets=1),
     Case("plain-kafka", PLAIN_KAFKA, 1, 0, 20_000, (*FENCED, *UNKNOWN)),
     Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),

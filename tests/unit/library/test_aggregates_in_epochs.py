@@ -129,7 +129,7 @@ def order() -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("at", order(), ids=str)
 @pytest.mark.parametrize("epoch", [pytest.param(2, marks=DEEP), 4])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_killed_at_any_shard_of_any_sink_another_driver_comes_to_the_same(at: tuple[str, int], epoch: int) -> None:
     """Deltas of the epoch are there or not; the other driver reads all deltas anew, those of open windows too."""
     attacked = begun(records(), PIPELINE, epoch)

@@ -178,7 +178,7 @@ PLACES = [("accepted", 0), ("orders", 0), ("dead_letter", 0), ("orders", 1), ("d
 
 @pytest.mark.parametrize("after", PLACES)
 @pytest.mark.parametrize("part", [0, 1, pytest.param(2, marks=DEEP)])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_whichever_part_its_driver_died_in_whoever_comes_next_divides_alike(after: tuple[str, int], part: int) -> None:
     """A shard that had published is found published, one that had not stops where it would have."""
     world = divided(epochs=2)

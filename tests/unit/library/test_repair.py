@@ -36,7 +36,7 @@ from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, ORDERS, WINDOW
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("shards", [(0,), (0, 1)])
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(9)
 def test_what_an_epoch_lacks_the_next_one_shows_and_both_come_to_an_untruncated_run(
     seed: int, after: tuple[str, int], shards: tuple[int, ...]
 ) -> None:
@@ -148,6 +148,7 @@ def test_without_a_rule_rows_are_shown_twice_or_lost(left_out: str, monkeypatch:
 
 
 @pytest.mark.parametrize("puts", range(1, 7))
+@pytest.mark.thinned(3)
 def test_an_interrupted_command_is_run_again_and_a_driver_that_starts_instead_is_refused(puts: int) -> None:
     """Each put of: head taken over, rows of both shards, head."""
     world = broken(after=("dead_letter", 1), shards=(0, 1))
@@ -173,7 +174,7 @@ PLACES = [(name, shard) for name in ("accepted", "orders", "dead_letter", "per_u
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", [HIT, HIT + 1])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_a_driver_that_dies_anywhere_in_finishing_or_repairing_is_followed_by_another(
     place: tuple[str, int], number: int
 ) -> None:

@@ -63,7 +63,7 @@ def mend_store(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", range(14))
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing(number: int) -> None:
     """The epoch could be finished, and is: what the command does when it wakes is in nobody's way."""
     world = broken(4, after=None, pipeline=PRICED, part=lambda _, rows: rows)
@@ -78,7 +78,7 @@ def test_a_driver_that_finishes_the_epoch_while_the_command_sleeps_loses_nothing
 
 @pytest.mark.parametrize("number", range(14))
 @pytest.mark.parametrize("after", [None, ("orders", 1)])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_a_command_that_is_killed_anywhere_is_run_again(number: int, after: tuple[str, int] | None) -> None:
     """Or has nothing left to do."""
     world = broken(4, after=after, shards=(0, 1), pipeline=PRICED)

@@ -91,7 +91,7 @@ DIED = [None, ("accepted", 0), ("dead_letter", 1), ("orders", 1), ("per_user", 0
 
 @CHANGES
 @pytest.mark.parametrize("after", DIED)
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_what_is_declared_is_repeated_with_its_own_number(before: int, now: int, after: tuple[str, int] | None) -> None:
     """A driver of the former number died in an epoch; the next one finishes it, then goes on with the new number."""
     world = world_of(max(before, 2))
@@ -105,7 +105,7 @@ def test_what_is_declared_is_repeated_with_its_own_number(before: int, now: int,
 
 @CHANGES
 @pytest.mark.parametrize("after", DIED)
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_the_first_epoch_of_the_new_number_is_repeated_with_it(
     before: int, now: int, after: tuple[str, int] | None
 ) -> None:
@@ -124,6 +124,7 @@ def test_the_first_epoch_of_the_new_number_is_repeated_with_it(
 
 @pytest.mark.parametrize("name", ["accepted", "orders", "per_id"])
 @pytest.mark.parametrize("goes_on_with", [2, 4])
+@pytest.mark.thinned(3)
 def test_marks_of_new_shards_are_given_again_where_a_driver_died_giving_them(name: str, goes_on_with: int) -> None:
     world = world_of(2)
     world.driver().run(2)
@@ -280,6 +281,7 @@ def test_somebody_who_keeps_opening_producers_is_told_and_a_driver_that_was_repl
 
 
 @pytest.mark.parametrize("now", [1, 2, 5])
+@pytest.mark.thinned(2)
 def test_a_chain_that_the_commit_before_wrote_goes_on(now: int) -> None:
     """What it wrote of two shards is in `before_resharding.json`: head, with deltas of three epochs in it."""
     written = json.loads(BEFORE.read_text())

@@ -77,6 +77,7 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("width", "dark", "medium"), LOOKS)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}", indirect=True)
+@pytest.mark.thinned(4)
 def test_a_page_fits_and_keeps_to_itself(tab: Tab, page: Path, width: int, dark: bool, medium: str) -> None:
     tab.open(page, width, dark=dark, medium=medium)
     assert tab.evaluate(STICKS_OUT) == []
