@@ -104,7 +104,12 @@ class PodDrivers:
         return None
 
     def stop(self) -> int | None:
-        """Stop in order: suspended, the operator deletes the driver's pod, which gets SIGTERM; its exit code."""
+        """Stop in order: suspended, the operator deletes the driver's pod, which gets SIGTERM; its exit code.
+
+        Where it was stopped before nothing is done: another driver may have had its name since.
+        """
+        if not self._started:
+            return None
         pod = self._driver()
         self.cluster.patch_application(self.name, {"spec": {"suspend": True}})
         if pod is None or not self.log.wait_ended(pod.uid, STOP_S):

@@ -128,6 +128,15 @@ def test_a_stop_suspends_and_tells_the_code_of_the_container(played: Played) -> 
     assert played.drivers.alive() is not None
 
 
+def test_what_was_stopped_is_not_stopped_again_though_others_had_its_name_since(played: Played) -> None:
+    played.cluster.on_patch = lambda *_: played.log.set(pod("uc-1-driver", UIDS["a"], DRIVER, state=ended(0)))
+    played.drivers.stop()
+    played.log.set(pod("uc-1-driver", UIDS["d"], DRIVER, state=ended(0)))
+    done = [*played.cluster.done]
+    assert played.drivers.stop() is None
+    assert played.cluster.done == done
+
+
 def test_a_driver_of_an_earlier_start_is_not_the_driver(played: Played) -> None:
     played.log.set(pod("uc-1-driver", UIDS["a"], DRIVER, state=ended(0)))
     played.drivers.start("driver", played.settings)
