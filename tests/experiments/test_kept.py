@@ -16,7 +16,7 @@ from tests.harness.results import Verdict
 EVIDENCE = CHECKOUT / "docs" / "evidence"
 NAMES = sorted(
     str(manifest.parent.relative_to(EVIDENCE))
-    for name in ("compare", "fraud", "optimisations", "reconcile", "two-ways")
+    for name in ("compare", "drill", "fraud", "optimisations", "reconcile", "two-ways")
     for manifest in (EVIDENCE / name).rglob(MANIFEST)
 )
 

@@ -16,7 +16,7 @@ from tests.unit.report.golden_page import unfold
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.html"))
 KEPT = Path(__file__).parents[3] / "docs" / "evidence"
-EXPERIMENTS = [KEPT / name for name in ("compare", "two-ways", "reconcile", "optimisations/cluster")]
+EXPERIMENTS = [KEPT / name for name in ("compare", "two-ways", "reconcile", "optimisations/cluster", "drill/cluster")]
 PAGES = [*GOLDEN, *EXPERIMENTS]
 PHONE, PAPER, TABLET, WINDOW, DESKTOP = 390, 688, 800, 940, 1280
 """Widths in CSS pixels; PAPER is A4 without its margins."""
