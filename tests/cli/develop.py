@@ -82,8 +82,8 @@ WHICH = {
     Extent.ALL: [],
 }
 """Words of pytest. The marks are explained in pyproject.toml; a test of Spark that has none is left to `all`."""
-WORKERS = {Extent.QUICK: "4", Extent.CORE: "2", Extent.ALL: "2"}
-"""Four fill two processors while others wait for processes and clocks; beside Spark and servers they starve these."""
+WORKERS = {Extent.QUICK: "3", Extent.CORE: "2", Extent.ALL: "2"}
+"""Three fill two processors while one waits for processes and clocks; beside Spark and servers they starve these."""
 
 
 @app.command(context_settings=PASS_ON)

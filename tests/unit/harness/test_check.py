@@ -23,6 +23,7 @@ KEPT = {
     "bench": set[str](),
     "card-ledger": {"card_ledger"},
     "compare": {"compare"},
+    "drill": {"drill"},
     "fraud": {"fraud"},
     "reconcile": {"reconcile"},
     "optimisations": {"optimisations"},
