@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -28,15 +29,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
     return Lanes(config, log)
 
 
-def pytest_sessionstart() -> None:
-    """Look for no garbage while tests are collected: 12,000 of them come, and none goes."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected, nor later among these: 12,000 come, and none goes."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Look for it again, but not among what lives as long as the session."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
